@@ -1,0 +1,361 @@
+"""The operator's accounting of one session: pure functions of state and input (PROTOCOL 3.1, 3.2).
+
+A store reads a `SessionState` (and the call that an input names), calls one function of this module inside
+its transaction and writes what comes back. Nothing here performs IO, signs, or knows a clock.
+
+The two rules everything rests on:
+
+* A call goes admitted → recorded exactly once. Who comes second gets the stored call.
+* Words (receipts, statements, settlements) derive only from recorded state, so at most one of each exists.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Final
+
+from aioum.core.errors import Refused
+from aioum.core.merkle import Frontier
+from aioum.core.payment import CallReceipt, Statement
+from aioum.core.transcript import append_leaf, frontier_root, leaf_hash
+from aioum.core.types import Bytes32, ChannelId
+
+EMPTY_FRONTIER: Final = Frontier(0, ())
+
+
+class Phase(StrEnum):
+    """open → sealed → final; no way back."""
+
+    OPEN = "open"
+    SEALED = "sealed"
+    FINAL = "final"
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Bounds of one session. An unsigned session has one call in flight whatever `max_in_flight` says."""
+
+    max_in_flight: int = 16
+    max_unpaid_calls: int = 8
+
+
+@dataclass(frozen=True, slots=True)
+class AheadLeaf:
+    """A call recorded before an earlier one: it waits to join the contiguous prefix."""
+
+    index: int
+    leaf: Bytes32
+    charge: int
+
+
+@dataclass(frozen=True, slots=True)
+class SessionState:
+    """Everything the accounting of a session needs. Amounts are base units.
+
+    Attributes:
+        signed: calls carry client-signed submissions, so position is authorized by the submission.
+        deposit: the deposit at finality depth.
+        close_pending: the payer's requestClose is pending at the newest known head.
+        accepted: the highest valid voucher; `accepted_signature` is its signature.
+        admitted: number of indexes ever admitted; the next call's index.
+        spent: charges of all recorded calls.
+        reserved: prices of admitted, unrecorded calls.
+        failures: recorded calls that failed.
+        frontier: the running root over the contiguous recorded prefix.
+        ahead: recorded calls beyond that prefix, ascending.
+    """
+
+    channel_id: ChannelId
+    deposit: int
+    signed: bool = False
+    phase: Phase = Phase.OPEN
+    seal_reason: str | None = None
+    close_pending: bool = False
+    accepted: int = 0
+    accepted_signature: bytes = b""
+    admitted: int = 0
+    spent: int = 0
+    reserved: int = 0
+    failures: int = 0
+    frontier: Frontier = EMPTY_FRONTIER
+    ahead: tuple[AheadLeaf, ...] = ()
+
+    @property
+    def in_flight(self) -> int:
+        """Admitted calls that are not recorded yet."""
+        return self.admitted - self.frontier.size - len(self.ahead)
+
+    @property
+    def drained(self) -> bool:
+        """Every admitted call is recorded."""
+        return self.in_flight == 0
+
+    @property
+    def prefix_spent(self) -> int:
+        """Charges over the contiguous prefix."""
+        return self.spent - sum(item.charge for item in self.ahead)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a tool (or its failure) gave. `failed` answers are problem documents and cost nothing."""
+
+    response: bytes
+    status: int
+    content_type: str
+    failed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One admitted call; `answer`, `leaf` and `charge` are set once, together, when it is recorded.
+
+    Attributes:
+        request: canonical request bytes (PROTOCOL 1).
+        price: base units reserved for it.
+        amount: the cumulative voucher amount that came with it; `signature` is that voucher's.
+    """
+
+    index: int
+    tool_id: str
+    request: bytes
+    price: int
+    amount: int
+    signature: bytes
+    answer: Answer | None = None
+    leaf: Bytes32 | None = None
+    charge: int = 0
+
+    @property
+    def recorded(self) -> bool:
+        """Whether the answer is fixed."""
+        return self.answer is not None
+
+
+@dataclass(frozen=True, slots=True)
+class CallRequest:
+    """A paid call as it reaches the ledger. The voucher's signature was verified before.
+
+    Attributes:
+        cursor: the signed position in a signed session; None in an unsigned one.
+    """
+
+    tool_id: str
+    request: bytes
+    price: int
+    amount: int
+    signature: bytes
+    cursor: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Admitted:
+    """A new call: persist `state` and `call` before the tool runs."""
+
+    state: SessionState
+    call: Call
+
+
+@dataclass(frozen=True, slots=True)
+class Repeat:
+    """The call is known: answer with it once it is recorded. Nothing to persist."""
+
+    call: Call
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """A recorded call. `won` is False where somebody recorded it before; then nothing is to be persisted."""
+
+    state: SessionState
+    call: Call
+    won: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Settlement:
+    """What the operator puts on-chain for a sealed, drained session."""
+
+    channel_id: ChannelId
+    voucher_amount: int
+    capture: int
+    call_count: int
+    root: Bytes32
+    signature: bytes
+
+
+def admit(
+    state: SessionState, request: CallRequest, existing: Call | None, limits: Limits
+) -> Admitted | Repeat:
+    """Admit a paid call, or recognize a retry.
+
+    Args:
+        state: the session as stored.
+        request: the paid call; its voucher's signature was verified before.
+        existing: the stored call at `request.cursor` (signed session) or with the same amount (unsigned).
+        limits: bounds of the session.
+
+    Raises:
+        Refused: `request-conflict`, `cursor-conflict`, `session-finalized`, `session-sealed`,
+            `session-close-pending`, `cursor-out-of-order`, `amount-exceeds-deposit`, `amount-not-increasing`,
+            `payment-insufficient`, `too-many-in-flight`. The state is unchanged.
+    """
+    if existing is not None:
+        if (existing.request, existing.tool_id) == (request.request, request.tool_id):
+            return Repeat(existing)
+        code = "cursor-conflict" if state.signed else "request-conflict"
+        raise Refused("another request was already admitted with this voucher or position", code=code)
+    if state.phase is Phase.FINAL:
+        raise Refused("the session is finalized", code="session-finalized")
+    if state.phase is Phase.SEALED:
+        raise Refused("the session is sealed", code="session-sealed", details={"reason": state.seal_reason})
+    if state.close_pending:
+        raise Refused("the client requested a close on-chain", code="session-close-pending")
+    if state.signed and request.cursor != state.admitted:
+        raise Refused(
+            f"expected call index {state.admitted}, got {request.cursor}",
+            code="cursor-out-of-order",
+            details={"expectedIndex": state.admitted},
+        )
+    _check_funds(state, request)
+    if state.in_flight >= (limits.max_in_flight if state.signed else 1):
+        raise Refused("too many calls of this session are in flight", code="too-many-in-flight")
+    call = Call(
+        state.admitted, request.tool_id, request.request, request.price, request.amount, request.signature
+    )
+    higher = request.amount > state.accepted
+    return Admitted(
+        replace(
+            state,
+            accepted=request.amount if higher else state.accepted,
+            accepted_signature=request.signature if higher else state.accepted_signature,
+            admitted=state.admitted + 1,
+            reserved=state.reserved + request.price,
+        ),
+        call,
+    )
+
+
+def _check_funds(state: SessionState, request: CallRequest) -> None:
+    required = state.spent + state.reserved + request.price
+    if not state.signed:
+        required = max(required, state.accepted + 1)
+    details = {
+        "acceptedCumulative": str(state.accepted),
+        "requiredCumulative": str(required),
+        "deposit": str(state.deposit),
+    }
+    if request.amount > state.deposit:
+        raise Refused(
+            f"voucher {request.amount} is above the deposit {state.deposit}",
+            code="amount-exceeds-deposit",
+            hint="top up the session",
+            details=details,
+        )
+    if not state.signed and request.amount <= state.accepted:
+        raise Refused(
+            f"a new call needs a voucher above {state.accepted}, got {request.amount}",
+            code="amount-not-increasing",
+            details=details,
+        )
+    if max(state.accepted, request.amount) < required:
+        raise Refused(
+            f"voucher {request.amount} does not cover {required}",
+            code="payment-insufficient",
+            details=details,
+        )
+
+
+def record(state: SessionState, call: Call, answer: Answer, limits: Limits) -> Recorded:
+    """Fix a call's answer, leaf and charge; advance the root; seal after too many failures.
+
+    A call that is recorded already wins over `answer`: it comes back unchanged with `won` False.
+    """
+    if call.recorded:
+        return Recorded(state, call, won=False)
+    charge = 0 if answer.failed else call.price
+    leaf = Bytes32(leaf_hash(call.index, call.request, answer.response, call.tool_id.encode()))
+    failures = state.failures + (1 if answer.failed else 0)
+    frontier, ahead = _advance(state, AheadLeaf(call.index, leaf, charge))
+    after = replace(
+        state,
+        spent=state.spent + charge,
+        reserved=state.reserved - call.price,
+        failures=failures,
+        frontier=frontier,
+        ahead=ahead,
+    )
+    if failures >= limits.max_unpaid_calls:
+        after = seal(after, "too-many-unpaid-calls")
+    return Recorded(after, replace(call, answer=answer, leaf=leaf, charge=charge), won=True)
+
+
+def _advance(state: SessionState, item: AheadLeaf) -> tuple[Frontier, tuple[AheadLeaf, ...]]:
+    frontier = state.frontier
+    waiting = sorted((*state.ahead, item), key=lambda ahead: ahead.index)
+    while waiting and waiting[0].index == frontier.size:
+        frontier = append_leaf(frontier, waiting.pop(0).leaf)
+    return frontier, tuple(waiting)
+
+
+def seal(state: SessionState, reason: str) -> SessionState:
+    """Stop admission for good. Sealing again changes nothing; the first reason stays."""
+    return replace(state, phase=Phase.SEALED, seal_reason=reason) if state.phase is Phase.OPEN else state
+
+
+def finalize(state: SessionState) -> SessionState:
+    """The chain finalized the channel."""
+    return replace(state, phase=Phase.FINAL, seal_reason=state.seal_reason or "finalized-on-chain")
+
+
+def observe_chain(state: SessionState, *, deposit: int, close_pending: bool) -> SessionState:
+    """Take over the deposit at finality depth and the pending close at the newest head.
+
+    `deposit` is taken as given: a reorg may lower it again.
+    """
+    return replace(state, deposit=deposit, close_pending=close_pending)
+
+
+def receipt_of(channel_id: ChannelId, call: Call) -> CallReceipt:
+    """The one receipt of a recorded call.
+
+    Raises:
+        Refused: `call-not-recorded`.
+    """
+    if call.leaf is None:
+        raise Refused(f"call {call.index} is not recorded", code="call-not-recorded")
+    return CallReceipt(channel_id, call.index, call.leaf, call.charge)
+
+
+def statement_of(state: SessionState) -> Statement:
+    """The one statement over the contiguous prefix.
+
+    Raises:
+        Refused: `nothing-recorded` where the prefix is empty.
+    """
+    if state.frontier.size == 0:
+        raise Refused("no call is recorded yet", code="nothing-recorded")
+    root = Bytes32(frontier_root(state.frontier))
+    return Statement(state.channel_id, state.frontier.size, root, state.prefix_spent)
+
+
+def settlement_of(state: SessionState) -> Settlement:
+    """What is committed and captured: all indexes ever admitted, their root, exactly what was spent.
+
+    Raises:
+        Refused: `session-not-sealed` or `session-not-drained`.
+    """
+    if state.phase is Phase.OPEN:
+        raise Refused("seal the session before settling it", code="session-not-sealed")
+    if not state.drained:
+        raise Refused(f"{state.in_flight} calls are still in flight", code="session-not-drained")
+    paid = state.spent > 0
+    return Settlement(
+        channel_id=state.channel_id,
+        voucher_amount=state.accepted if paid else 0,
+        capture=state.spent,
+        call_count=state.admitted,
+        root=Bytes32(frontier_root(state.frontier)),
+        signature=state.accepted_signature if paid else b"",
+    )

@@ -1,0 +1,168 @@
+"""The client's accounting of one session: what it signs next, and when it stops paying (PROTOCOL 3.1, 3.2).
+
+Pure. The client writes the same transcript as the operator, independently, and believes only what matches
+its own record.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+from aioum.core.errors import AioumError, Divergence, PolicyRefused
+from aioum.core.ledger import EMPTY_FRONTIER
+from aioum.core.merkle import Frontier
+from aioum.core.payment import CallReceipt, Statement
+from aioum.core.problem import is_problem
+from aioum.core.transcript import append_leaf, frontier_root, leaf_hash
+from aioum.core.types import Bytes32, ChannelId
+
+STATEMENT_INTERVAL_CALLS: Final = 16
+"""A client asks for a signed statement at least this often and stops without it (PROTOCOL 3.2)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outstanding:
+    """A call that was or is about to be sent and has no accepted answer. Every retry repeats it unchanged."""
+
+    index: int
+    tool_id: str
+    request: bytes
+    price: int
+    amount: int
+
+
+@dataclass(frozen=True, slots=True)
+class PurseState:
+    """The client's side of a session. Amounts are base units.
+
+    Attributes:
+        spend_limit: most that vouchers may ever authorize here, or None for the deposit alone.
+        highest: the highest amount ever signed.
+        spent: charges of all answered calls.
+        since_statement: answered calls since the last agreed statement.
+        stopped: reason code that ended paying, or None.
+    """
+
+    channel_id: ChannelId
+    deposit: int
+    spend_limit: int | None = None
+    highest: int = 0
+    spent: int = 0
+    frontier: Frontier = EMPTY_FRONTIER
+    outstanding: Outstanding | None = None
+    since_statement: int = 0
+    stopped: str | None = None
+
+    @property
+    def next_index(self) -> int:
+        """Index of the next call."""
+        return self.frontier.size
+
+    @property
+    def root(self) -> Bytes32:
+        """Root over the answered calls; zero where there are none."""
+        return Bytes32(frontier_root(self.frontier))
+
+    @property
+    def statement_due(self) -> bool:
+        """Whether a statement is needed before the next call."""
+        return self.since_statement >= STATEMENT_INTERVAL_CALLS
+
+
+def begin_call(state: PurseState, tool_id: str, request: bytes, price: int) -> tuple[PurseState, Outstanding]:
+    """Decide the next voucher: max(highest + 1, spent + price), so a failed call never wedges a session.
+
+    Returns:
+        The state to persist before sending, and the call to send.
+
+    Raises:
+        PolicyRefused: `paying-stopped`, `statement-due`, `call-outstanding`, `deposit-exhausted`,
+            `spend-limit-exceeded`.
+    """
+    if state.stopped is not None:
+        raise PolicyRefused(f"this session stopped paying: {state.stopped}", code="paying-stopped")
+    if state.outstanding is not None:
+        raise PolicyRefused("a call of this session has no answer yet", code="call-outstanding")
+    if state.statement_due:
+        raise PolicyRefused("a signed statement is due before the next call", code="statement-due")
+    amount = max(state.highest + 1, state.spent + price)
+    if state.spend_limit is not None and amount > state.spend_limit:
+        raise PolicyRefused(
+            f"the call needs a voucher of {amount}, the spend limit is {state.spend_limit}",
+            code="spend-limit-exceeded",
+            hint="raise the spend limit of the session",
+        )
+    if amount > state.deposit:
+        raise PolicyRefused(
+            f"the call needs a voucher of {amount}, the deposit is {state.deposit}",
+            code="deposit-exhausted",
+            hint="top up the session",
+        )
+    call = Outstanding(state.next_index, tool_id, request, price, amount)
+    return replace(state, highest=amount, outstanding=call), call
+
+
+def accept_answer(state: PurseState, call: Outstanding, response: bytes, receipt: CallReceipt) -> PurseState:
+    """Hold a receipt, whose signature was verified, against our own record.
+
+    Raises:
+        Divergence: `receipt-index-mismatch`, `receipt-leaf-mismatch` or `receipt-charge-mismatch`.
+            A transport may have altered the answer: repeat the request before believing it.
+    """
+    if receipt.channel_id != state.channel_id or receipt.index != call.index:
+        raise Divergence(
+            f"the receipt is for index {receipt.index}, ours is {call.index}", code="receipt-index-mismatch"
+        )
+    leaf = Bytes32(leaf_hash(call.index, call.request, response, call.tool_id.encode()))
+    if receipt.leaf != leaf:
+        raise Divergence(
+            f"the operator signed another record of call {call.index}", code="receipt-leaf-mismatch"
+        )
+    due = 0 if is_problem(response) else call.price
+    if receipt.charge not in (0, due):
+        raise Divergence(
+            f"call {call.index} was charged {receipt.charge}, at most {due} is due",
+            code="receipt-charge-mismatch",
+        )
+    return replace(
+        state,
+        spent=state.spent + receipt.charge,
+        frontier=append_leaf(state.frontier, leaf),
+        outstanding=None,
+        since_statement=state.since_statement + 1,
+    )
+
+
+def accept_statement(state: PurseState, statement: Statement) -> PurseState:
+    """Hold a statement, whose signature was verified, against our own record.
+
+    Raises:
+        Divergence: `statement-count-mismatch`, `statement-root-mismatch` or `statement-spent-mismatch`.
+    """
+    if statement.channel_id != state.channel_id or statement.call_count != state.next_index:
+        raise Divergence(
+            f"the operator states {statement.call_count} calls, we know {state.next_index}",
+            code="statement-count-mismatch",
+        )
+    if statement.root != state.root:
+        raise Divergence("the operator states another root than ours", code="statement-root-mismatch")
+    if statement.spent != state.spent:
+        raise Divergence(
+            f"the operator states {statement.spent} spent, we know {state.spent}",
+            code="statement-spent-mismatch",
+        )
+    return replace(state, since_statement=0)
+
+
+def abandon_call(state: PurseState) -> PurseState:
+    """Give up the outstanding call after the node refused it for good without recording it.
+
+    Its amount stays signed, so the next call signs more.
+    """
+    return replace(state, outstanding=None)
+
+
+def stop_paying(state: PurseState, error: AioumError) -> PurseState:
+    """End paying for good; the first reason stays."""
+    return state if state.stopped is not None else replace(state, stopped=error.code)
