@@ -163,6 +163,63 @@ def abandon_call(state: PurseState) -> PurseState:
     return replace(state, outstanding=None)
 
 
+def adopt_answer(
+    state: PurseState, abandoned: Outstanding, response: bytes, receipt: CallReceipt
+) -> PurseState:
+    """Take over a call that was given up although the operator had recorded it (a refusal can be forged on the way).
+
+    The operator recorded it before anything that we signed later, so it is the next call of our record.
+
+    Raises:
+        PolicyRefused: `call-outstanding`, another call has to be settled or given up first.
+        Divergence: as `accept_answer`.
+    """
+    if state.outstanding is not None:
+        raise PolicyRefused("a call of this session has no answer yet", code="call-outstanding")
+    return accept_answer(state, replace(abandoned, index=state.next_index), response, receipt)
+
+
+def accept_settlement(
+    state: PurseState, *, root: Bytes32, call_count: int, settled: int, refunded: int, deposit: int
+) -> PurseState:
+    """Hold what the chain says of a finalized session against our own record. Nothing can be paid afterwards.
+
+    Args:
+        root, call_count: what is anchored; both zero where nothing is.
+        settled, refunded, deposit: base units.
+
+    Raises:
+        Divergence: `captured-above-spent`, `anchored-root-mismatch`, `unanswered-call-anchored` (one call more than
+            we have answers of, and we did make one more), `refund-mismatch`.
+    """
+    outstanding = state.outstanding
+    if call_count == state.next_index + 1 and outstanding is not None:
+        raise Divergence(
+            f"the operator anchored call {outstanding.index}, whose answer it never gave us",
+            code="unanswered-call-anchored",
+        )
+    if call_count and (root, call_count) != (state.root, state.next_index):
+        raise Divergence(
+            f"the operator anchored another history of {call_count} calls than ours of {state.next_index}",
+            code="anchored-root-mismatch",
+        )
+    if settled > state.spent:
+        raise Divergence(
+            f"the operator captured {settled}, our calls cost {state.spent}", code="captured-above-spent"
+        )
+    if settled + refunded != deposit:
+        raise Divergence(
+            f"{settled} captured and {refunded} refunded are not the deposit of {deposit}",
+            code="refund-mismatch",
+        )
+    return replace(state, deposit=deposit, stopped=state.stopped or "session-closed")
+
+
+def observe_deposit(state: PurseState, deposit: int) -> PurseState:
+    """Take over the deposit as the chain has it now, base units."""
+    return replace(state, deposit=deposit)
+
+
 def stop_paying(state: PurseState, error: AioumError) -> PurseState:
     """End paying for good; the first reason stays."""
     return state if state.stopped is not None else replace(state, stopped=error.code)

@@ -1,0 +1,139 @@
+"""The one place where errors of web3 and its transport become aioum's; reverts are decoded by our ABIs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from aioum.chain.abi import Revert, decode_revert
+from aioum.core.errors import AioumError, ChainError, InvalidInput
+from aioum.core.hextext import from_hex
+
+_UNREACHABLE_HINT: Final = "is the endpoint up, and its address right?"
+_HINTS: Final = {
+    "AmountExceedsDeposit": "top the session up, or use an earlier voucher",
+    "AmountNotIncreasing": "this voucher, or a higher one, was settled before",
+    "CaptureBelowSettled": "read the session again: more than this is settled already",
+    "CaptureExceedsVoucher": "use the client's highest voucher",
+    "ChannelAlreadyExists": "open with a fresh nonce",
+    "ChannelFinalized": "read the session: it is over",
+    "ChannelNotFound": "is the channel of this chain and this PaymentManager? a devnet may have been reset",
+    "CloseNotReady": "request the close first, then wait for the grace period to end",
+    "DescriptorURITooLong": "publish the card at a shorter address",
+    "DisputesNotSupported": "offer the service without a dispute window",
+    "ERC20InsufficientAllowance": "approve the PaymentManager for the deposit",
+    "ERC20InsufficientBalance": "fund the account with the token",
+    "InvalidSignature": "the voucher must be signed by the session's authorized signer, or its payer",
+    "NoCredit": "nothing waits for this account in this token",
+    "NotOperator": "use the key of the service's operator",
+    "NotPayee": "use the key of the channel's payee",
+    "NotPayeeOrOperator": "use the key of the session's payee or operator",
+    "NotPayer": "use the key of the session's payer",
+    "RootAlreadyCommitted": "read the session: its history is anchored, and cannot change",
+    "RootRequired": "commit the root first, or settle with settleSession",
+    "ServiceNotActive": "the service is unknown or retired",
+    "TermsNotCurrent": "read the service again: its terms have changed",
+}
+
+
+@contextmanager
+def translated(rpc_url: str) -> Iterator[None]:
+    """Turn what web3 and aiohttp raise inside into ChainError.
+
+    Raises:
+        ChainError: `rpc-timeout`, `rpc-unreachable` (also an HTTP error status: nothing is known of the
+            request), `rpc-error` (the endpoint's JSON-RPC error), `rpc-response-invalid`, `contract-missing`,
+            `contract-reverted`.
+    """
+    try:
+        yield
+    except AioumError:
+        raise
+    except Exception as error:
+        replacement = _translate(error, shown_url(rpc_url))
+        if replacement is None:
+            raise
+        raise replacement from error
+
+
+def reverted(
+    data: bytes, *, code: str = "contract-reverted", details: dict[str, Any] | None = None
+) -> ChainError:
+    """The error for a call or transaction that reverted with `data`.
+
+    Returns:
+        an error whose details hold `error` (the custom error's name, `Error`, `Panic`, or None where it is
+        unknown), `args` and, where it is unknown, `data`.
+    """
+    revert = decode_revert(data)
+    facts = dict(details or {})
+    if revert is None:
+        facts |= {"error": None, "args": {}, "data": "0x" + data.hex()}
+        return ChainError("the contract refused without a reason that we know", code=code, details=facts)
+    facts |= {"error": revert.error, "args": dict(revert.args)}
+    return ChainError(
+        f"the contract refused: {_described(revert)}", code=code, hint=_HINTS.get(revert.error), details=facts
+    )
+
+
+def shown_url(rpc_url: str) -> str:
+    """An endpoint without what may be a secret: user, password, path and query."""
+    parts = urlsplit(rpc_url)
+    host = parts.hostname or "?"
+    return f"{parts.scheme}://{f'[{host}]' if ':' in host else host}" + (
+        f":{parts.port}" if parts.port else ""
+    )
+
+
+def _described(revert: Revert) -> str:
+    if revert.error == "Error":
+        return str(revert.args["reason"])
+    return f"{revert.error}({', '.join(f'{name}={value}' for name, value in revert.args.items())})"
+
+
+def _translate(error: Exception, url: str) -> ChainError | None:
+    import aiohttp
+    from web3 import exceptions
+
+    if isinstance(error, exceptions.ContractLogicError):
+        return reverted(_revert_data(error.data))
+    if isinstance(error, TimeoutError):
+        return ChainError(f"{url} did not answer in time", code="rpc-timeout", hint=_UNREACHABLE_HINT)
+    if isinstance(error, aiohttp.ClientResponseError):
+        return ChainError(
+            f"{url} answered with HTTP status {error.status}",
+            code="rpc-unreachable",
+            hint=_UNREACHABLE_HINT,
+            details={"status": error.status},
+        )
+    if isinstance(error, (aiohttp.ClientError, OSError)):
+        return ChainError(f"{url} cannot be reached: {error}", code="rpc-unreachable", hint=_UNREACHABLE_HINT)
+    if isinstance(error, exceptions.Web3RPCError):
+        answer: Any = error.rpc_response["error"] if error.rpc_response else None
+        facts = answer if isinstance(answer, dict) else {}
+        return ChainError(
+            f"{url} refused the request: {facts.get('message', error.message)}",
+            code="rpc-error",
+            details={"rpc_code": facts.get("code"), "rpc_message": facts.get("message", error.message)},
+        )
+    if isinstance(error, exceptions.BadFunctionCallOutput):
+        return ChainError(
+            "no contract of ours answers at this address",
+            code="contract-missing",
+            hint="check the address and the chain; a devnet may have been reset",
+        )
+    # The plain ones are what web3 stumbles into on an answer that is not JSON, or not the JSON it expects.
+    if isinstance(error, exceptions.Web3Exception | ValueError | LookupError | TypeError | AttributeError):
+        return ChainError(f"{url} gave no valid answer: {error}", code="rpc-response-invalid")
+    return None
+
+
+def _revert_data(data: object) -> bytes:
+    if isinstance(data, dict):
+        data = data.get("data")
+    try:
+        return from_hex(data)
+    except InvalidInput:
+        return b""

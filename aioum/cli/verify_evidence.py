@@ -1,0 +1,217 @@
+"""The command `verify-evidence`: check a package without trusting either side of the session."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from aioum import __version__
+from aioum.cli.failures import INTERRUPTED, WRONG_USAGE, Invocation, report
+from aioum.cli.settings import http_url, json_option, verbose_option
+
+if TYPE_CHECKING:
+    from aioum.core.evidence_reading import EvidencePackage
+    from aioum.verify.report import Report
+
+CLAIMS = ("non-delivery", "wrong-result", "quality")
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.argument("file", required=False, type=click.Path(path_type=Path, allow_dash=True))
+@click.option(
+    "--exec",
+    "exec_command",
+    metavar="COMMAND",
+    help="Run deterministic calls again: request on standard input, exact response on standard output.",
+)
+@click.option(
+    "--exec-timeout",
+    "exec_timeout_seconds",
+    type=click.FloatRange(0.1, 3_600),
+    default=60.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Longest run of one call.",
+)
+@json_option
+@click.option("--rpc", "rpc_url", metavar="URL", callback=http_url, help="Chain endpoint to ask.")
+@click.option(
+    "--deployment",
+    "deployment_file",
+    type=click.Path(path_type=Path),
+    envvar="AIOUM_DEPLOYMENT",
+    show_envvar=True,
+    metavar="FILE",
+    help="Deployments file: its PaymentManager is known. By default the local devnet's.",
+)
+@click.option(
+    "--payment-manager",
+    "payment_managers",
+    multiple=True,
+    metavar="ADDRESS",
+    help="A PaymentManager that you know; can be given several times.",
+)
+@click.option("--offline", is_flag=True, help="Ask no chain: checks that need one become ○.")
+@click.option(
+    "--max-bytes",
+    type=click.IntRange(1),
+    default=64 * 1024 * 1024,
+    show_default=True,
+    metavar="BYTES",
+    help="Largest package to read.",
+)
+@click.option("--export", is_flag=True, help="Write a node's own record of a session as a package.")
+@click.option("--session", metavar="ID", help="With --export: session id or channel id.")
+@click.option(
+    "--store", default="node", show_default=True, metavar="NAME", help="With --export: kind of node store."
+)
+@click.option(
+    "--node-dir",
+    type=click.Path(path_type=Path, file_okay=False),
+    envvar="AIOUM_NODE_DIR",
+    show_envvar=True,
+    metavar="DIR",
+    help="With --export: the node's folder.",
+)
+@click.option(
+    "--claim",
+    type=click.Choice(CLAIMS),
+    default="wrong-result",
+    show_default=True,
+    help="With --export: what the package claims.",
+)
+@click.option("--narrative", default="", metavar="TEXT", help="With --export: free text.")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="With --export: where to write; standard output without it.",
+)
+@verbose_option
+@click.version_option(__version__, prog_name="verify-evidence")
+def verify_evidence(
+    file: Path | None,
+    export: bool,
+    session: str | None,
+    store: str,
+    node_dir: Path | None,
+    claim: str,
+    narrative: str,
+    output: Path | None,
+    as_json: bool,
+    **options: Any,
+) -> int:
+    """Check the evidence package FILE ('-' reads standard input).
+
+    Each check ends as ✓ proven, ✗ failed, or ○ not applicable or unverifiable, with one sentence on what
+    that proves.
+
+    \b
+    Examples:
+      verify-evidence evidence.json
+      verify-evidence evidence.json --exec "python tool.py" --json
+      verify-evidence evidence.json --rpc https://rpc.example --payment-manager 0x5FbD…0aa3
+      verify-evidence evidence.json --offline
+      verify-evidence --export --session 42 --node-dir ./node -o evidence.json
+
+    Exit codes: 0 nothing failed, 1 at least one ✗, 2 wrong usage, or a file or chain that cannot be read.
+    """  # noqa: D301 - click wants this very character before a block that keeps its lines
+    if export:
+        if file is not None:
+            raise click.UsageError("--export reads a node's store, not FILE")
+        if session is None:
+            raise click.UsageError("--export needs --session")
+        if node_dir is None:
+            raise click.UsageError("--export needs --node-dir, or AIOUM_NODE_DIR")
+        from aioum.cli.export_package import export_to
+
+        export_to(output, store=store, session=session, node_dir=node_dir, claim=claim, narrative=narrative)
+        return 0
+    if file is None:
+        raise click.UsageError("name a package FILE, or use --export")
+    if session is not None or output is not None:
+        raise click.UsageError("--session and --output belong to --export")
+    package = _read(file, options["max_bytes"])
+    result = asyncio.run(_verify(package, options))
+    if as_json:
+        from aioum.cli.output import print_json
+
+        print_json(result.to_json())
+    else:
+        from aioum.cli.verify_output import print_report
+
+        print_report(result)
+    return result.exit_code
+
+
+def _read(file: Path, max_bytes: int) -> EvidencePackage:
+    from aioum.core.errors import AioumError, InvalidInput
+    from aioum.core.evidence_reading import parse_package
+
+    try:
+        if str(file) == "-":
+            data = sys.stdin.buffer.read(max_bytes + 1)
+        else:
+            with file.open("rb") as stream:
+                data = stream.read(max_bytes + 1)
+    except OSError as error:
+        raise InvalidInput(f"cannot read {file}: {error.strerror or error}", code="file-unusable") from error
+    try:
+        return parse_package(data, max_bytes=max_bytes)
+    except AioumError as error:
+        raise InvalidInput(
+            f"{file} is no evidence package: {error}", code=error.code, hint=error.hint, details=error.details
+        ) from error
+
+
+async def _verify(package: EvidencePackage, options: dict[str, Any]) -> Report:
+    from aioum.cli.verify_chain import open_view
+    from aioum.core.hextext import address
+    from aioum.verify.command import CommandReExecutor
+    from aioum.verify.hooks import installed_hooks
+    from aioum.verify.package import verify_package
+
+    command: str | None = options["exec_command"]
+    re_executor = (
+        None if command is None else CommandReExecutor.from_text(command, options["exec_timeout_seconds"])
+    )
+    known = frozenset(address(text) for text in options["payment_managers"])
+    hooks = installed_hooks()
+    if options["offline"]:
+        return await verify_package(
+            package, chain=None, hooks=hooks, re_executor=re_executor, trusted_payment_managers=known
+        )
+    async with open_view(
+        package.domain.payment_manager,
+        known=known,
+        rpc_url=options["rpc_url"],
+        deployment_file=options["deployment_file"],
+    ) as (view, trusted):
+        result = await verify_package(
+            package, chain=view, hooks=hooks, re_executor=re_executor, trusted_payment_managers=trusted
+        )
+        await view.require_unchanged()
+    return result
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run `verify-evidence` and return its exit code.
+
+    Args:
+        arguments: the arguments after the program's name; None takes the process's own.
+    """
+    invocation = Invocation()
+    try:
+        result = verify_evidence.main(
+            args=arguments, prog_name="verify-evidence", standalone_mode=False, obj=invocation
+        )
+    except BaseException as error:
+        # 1 is a verdict on the package; whatever kept it from being judged is 2.
+        return INTERRUPTED if report(error, verbose=invocation.verbose) == INTERRUPTED else WRONG_USAGE
+    return result if isinstance(result, int) else 0
