@@ -92,7 +92,7 @@ def common_options(function: Command) -> Command:
             from aioum.client.marketplace import default_data_dir
 
             data_dir = default_data_dir()
-        settings = Settings(data_dir, deployment_file, rpc_url, as_json)
+        settings = Settings(data_dir.expanduser(), deployment_file, rpc_url, as_json)
         return function(*args, settings=settings, **kwargs)
 
     return with_options(

@@ -166,7 +166,8 @@ def abandon_call(state: PurseState) -> PurseState:
 def adopt_answer(
     state: PurseState, abandoned: Outstanding, response: bytes, receipt: CallReceipt
 ) -> PurseState:
-    """Take over a call that was given up although the operator had recorded it (a refusal can be forged on the way).
+    """Take over a call that was given up although the operator had recorded it (a refusal can be forged on
+    the way).
 
     The operator recorded it before anything that we signed later, so it is the next call of our record.
 
@@ -189,8 +190,8 @@ def accept_settlement(
         settled, refunded, deposit: base units.
 
     Raises:
-        Divergence: `captured-above-spent`, `anchored-root-mismatch`, `unanswered-call-anchored` (one call more than
-            we have answers of, and we did make one more), `refund-mismatch`.
+        Divergence: `captured-above-spent`, `anchored-root-mismatch`, `unanswered-call-anchored` (one call
+            more than we have answers of, and we did make one more), `refund-mismatch`.
     """
     outstanding = state.outstanding
     if call_count == state.next_index + 1 and outstanding is not None:

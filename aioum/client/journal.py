@@ -1,0 +1,230 @@
+"""The client's durable record (SQLite, WAL, FULL). What it says is what a restarted client goes on from.
+
+Every step is one transaction: the session's new state with the calls it changes. A step names the version it
+    follows;
+if another program advanced the session meanwhile, the step is refused and nothing is sent.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+from sqlite_utils import Database, Migrations
+
+from aioum.client.journal_rows import (
+    CALL_COLUMNS,
+    FIXED_COLUMNS,
+    MUTABLE_COLUMNS,
+    call_from_row,
+    call_values,
+    evidence_from_row,
+    evidence_values,
+    fixed_values,
+    mutable_values,
+    record_from_row,
+)
+from aioum.client.records import CallRecord, SessionRecord
+from aioum.client.sqlite_writer import JournalError, SqliteWriter
+from aioum.core.hextext import to_hex
+from aioum.core.types import ChannelId
+
+JOURNAL_FILE: Final = "sessions.sqlite3"
+
+_migrations = Migrations("aioum.client")
+
+
+class Journal(Protocol):
+    """Where a client keeps its sessions. Each method that writes returns only after the write is durable."""
+
+    async def create(self, record: SessionRecord) -> SessionRecord:
+        """Begin a session. Raises JournalError `session-exists`."""
+        ...
+
+    async def save(self, record: SessionRecord, calls: Sequence[CallRecord] = ()) -> SessionRecord:
+        """Make a step durable: the session's state, its new evidence, and the calls it changes.
+
+        Args:
+            record: the new state, with the version it was derived from.
+            calls: new or changed calls; a call is identified by its voucher amount.
+
+        Returns:
+            The record with its next version.
+
+        Raises:
+            JournalError: `session-in-use`, another program advanced the session.
+        """
+        ...
+
+    async def load(self, channel_id: ChannelId) -> SessionRecord | None:
+        """The session, or None."""
+        ...
+
+    async def sessions(self) -> list[SessionRecord]:
+        """All sessions, oldest first."""
+        ...
+
+    async def calls(self, channel_id: ChannelId) -> list[CallRecord]:
+        """All signed calls of a session, in the order they were signed."""
+        ...
+
+
+@_migrations()
+def m001_sessions_and_calls(db: Database) -> None:
+    """First schema."""
+    db.execute(
+        """CREATE TABLE sessions (
+            id INTEGER PRIMARY KEY, channel_id BLOB NOT NULL UNIQUE, chain_id INTEGER NOT NULL,
+            payment_manager BLOB NOT NULL, node_url TEXT NOT NULL, payer BLOB NOT NULL,
+            authorized_signer BLOB NOT NULL, nonce BLOB NOT NULL, roster_hash BLOB NOT NULL,
+            terms_hash BLOB NOT NULL, terms TEXT NOT NULL, card BLOB NOT NULL, opened_at_ms INTEGER NOT NULL,
+            version INTEGER NOT NULL, phase TEXT NOT NULL, adopted INTEGER NOT NULL, opening_transaction BLOB,
+            session_id TEXT NOT NULL, call_limit TEXT, deposit TEXT NOT NULL, spend_limit TEXT,
+            highest TEXT NOT NULL, spent TEXT NOT NULL, frontier BLOB NOT NULL,
+            since_statement INTEGER NOT NULL, stopped TEXT, statement TEXT
+        ) STRICT"""
+    )
+    db.execute(
+        """CREATE TABLE calls (
+            id INTEGER PRIMARY KEY, session INTEGER NOT NULL REFERENCES sessions(id), amount TEXT NOT NULL,
+            call_index INTEGER NOT NULL, tool_id TEXT NOT NULL, request BLOB NOT NULL, price TEXT NOT NULL,
+            signature BLOB NOT NULL, phase TEXT NOT NULL, status INTEGER NOT NULL, response BLOB, receipt
+            TEXT, UNIQUE (session, amount)
+        ) STRICT"""
+    )
+    # At most one answer per index, and at most one call without an answer.
+    db.execute("CREATE UNIQUE INDEX answered_calls ON calls(session, call_index) WHERE phase = 'answered'")
+    db.execute("CREATE UNIQUE INDEX outstanding_calls ON calls(session) WHERE phase = 'outstanding'")
+    db.execute(
+        """CREATE TABLE evidence (
+            id INTEGER PRIMARY KEY, session INTEGER NOT NULL REFERENCES sessions(id), code TEXT NOT NULL,
+            message TEXT NOT NULL, at_ms INTEGER NOT NULL, detail TEXT NOT NULL, receipts TEXT NOT NULL
+        ) STRICT"""
+    )
+
+
+class SqliteJournal:
+    """The journal on SQLite."""
+
+    def __init__(self, path: Path) -> None:
+        """Open or create the file at `path`. Raises JournalError `journal-failed`."""
+        self._writer = SqliteWriter(path, _prepare)
+
+    async def create(self, record: SessionRecord) -> SessionRecord:
+        """Begin a session; see `Journal.create`."""
+
+        def work(connection: sqlite3.Connection) -> SessionRecord:
+            if _row_id(connection, record.channel_id) is not None:
+                raise JournalError(
+                    f"the session {to_hex(record.channel_id)} exists already", code="session-exists"
+                )
+            names = (*FIXED_COLUMNS, "version", *MUTABLE_COLUMNS)
+            values = (*fixed_values(record), 1, *mutable_values(record))
+            marks = ", ".join("?" * len(names))
+            connection.execute(f"INSERT INTO sessions ({', '.join(names)}) VALUES ({marks})", values)
+            return replace(record, version=1)
+
+        return await self._writer.run(work)
+
+    async def save(self, record: SessionRecord, calls: Sequence[CallRecord] = ()) -> SessionRecord:
+        """Make a step durable; see `Journal.save`."""
+
+        def work(connection: sqlite3.Connection) -> SessionRecord:
+            assignments = ", ".join(f"{name} = ?" for name in MUTABLE_COLUMNS)
+            done = connection.execute(
+                f"UPDATE sessions SET version = version + 1, {assignments} "
+                "WHERE channel_id = ? AND version = ?",
+                (*mutable_values(record), record.channel_id, record.version),
+            )
+            row_id = _row_id(connection, record.channel_id)
+            if done.rowcount != 1 or row_id is None:
+                raise JournalError(
+                    f"another program advanced the session {to_hex(record.channel_id)}",
+                    code="session-in-use",
+                    hint="let one program at a time use a session",
+                )
+            _put_calls(connection, row_id, calls)
+            _put_evidence(connection, row_id, record)
+            return replace(record, version=record.version + 1)
+
+        return await self._writer.run(work)
+
+    async def load(self, channel_id: ChannelId) -> SessionRecord | None:
+        """The session, or None."""
+        found = await self._writer.run(
+            lambda connection: _load(connection, "WHERE channel_id = ?", channel_id)
+        )
+        return found[0] if found else None
+
+    async def sessions(self) -> list[SessionRecord]:
+        """All sessions, oldest first."""
+        return await self._writer.run(lambda connection: _load(connection, ""))
+
+    async def calls(self, channel_id: ChannelId) -> list[CallRecord]:
+        """All signed calls of a session, in the order they were signed."""
+
+        def work(connection: sqlite3.Connection) -> list[CallRecord]:
+            rows = connection.execute(
+                f"SELECT {', '.join(CALL_COLUMNS)} FROM calls WHERE session = ? ORDER BY id",
+                (_row_id(connection, channel_id),),
+            )
+            return [call_from_row(row) for row in rows]
+
+        return await self._writer.run(work)
+
+    async def aclose(self) -> None:
+        """Finish and close."""
+        await self._writer.aclose()
+
+
+def _prepare(connection: sqlite3.Connection) -> None:
+    _migrations.apply(Database(connection, execute_plugins=False))
+
+
+def _row_id(connection: sqlite3.Connection, channel_id: ChannelId) -> int | None:
+    row = connection.execute("SELECT id FROM sessions WHERE channel_id = ?", (channel_id,)).fetchone()
+    return None if row is None else int(row[0])
+
+
+def _put_calls(connection: sqlite3.Connection, row_id: int, calls: Iterable[CallRecord]) -> None:
+    names = ("session", *CALL_COLUMNS)
+    updates = ", ".join(f"{name} = excluded.{name}" for name in CALL_COLUMNS if name != "amount")
+    connection.executemany(
+        f"INSERT INTO calls ({', '.join(names)}) VALUES ({', '.join('?' * len(names))}) "
+        f"ON CONFLICT (session, amount) DO UPDATE SET {updates}",
+        [(row_id, *call_values(call)) for call in calls],
+    )
+
+
+def _put_evidence(connection: sqlite3.Connection, row_id: int, record: SessionRecord) -> None:
+    if record.evidence:
+        (known,) = connection.execute("SELECT COUNT(*) FROM evidence WHERE session = ?", (row_id,)).fetchone()
+        connection.executemany(
+            "INSERT INTO evidence (session, code, message, at_ms, detail, receipts) VALUES (?, ?, ?, ?, ?, ?)",
+            [(row_id, *evidence_values(item)) for item in record.evidence[known:]],
+        )
+
+
+def _load(connection: sqlite3.Connection, where: str, *values: Any) -> list[SessionRecord]:
+    names = ("id", *FIXED_COLUMNS, "version", *MUTABLE_COLUMNS)
+    rows = connection.execute(f"SELECT {', '.join(names)} FROM sessions {where} ORDER BY id", values)
+    return [_assemble(connection, dict(zip(names, row, strict=True))) for row in rows.fetchall()]
+
+
+def _assemble(connection: sqlite3.Connection, row: dict[str, Any]) -> SessionRecord:
+    outstanding = connection.execute(
+        f"SELECT {', '.join(CALL_COLUMNS)} FROM calls WHERE session = ? AND phase = 'outstanding'",
+        (row["id"],),
+    ).fetchone()
+    evidence = connection.execute(
+        "SELECT code, message, at_ms, detail, receipts FROM evidence WHERE session = ? ORDER BY id",
+        (row["id"],),
+    )
+    return record_from_row(
+        row,
+        call_from_row(outstanding).call if outstanding else None,
+        tuple(evidence_from_row(item) for item in evidence),
+    )

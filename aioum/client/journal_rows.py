@@ -1,0 +1,177 @@
+"""How records become rows of the journal and back. Amounts are text: they reach 2^128 - 1, SQLite's integers
+do not.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from aioum.client.records import CallPhase, CallRecord, Evidence, SessionFacts, SessionPhase, SessionRecord
+from aioum.core.canonical import JsonValue, canonical_text, parse_json
+from aioum.core.evidence import ChannelFacts, ServiceTerms, statement_to_json, terms_to_json
+from aioum.core.hextext import address, bytes32
+from aioum.core.merkle import Frontier
+from aioum.core.payment import Domain, Terms
+from aioum.core.purse import Outstanding, PurseState
+from aioum.core.types import Address, Bytes32, ChannelId
+from aioum.core.wire import SignedReceipt, SignedStatement
+
+FIXED_COLUMNS: Final = (
+    "channel_id", "chain_id", "payment_manager", "node_url", "payer", "authorized_signer", "nonce", "roster_hash",
+    "terms_hash", "terms", "card", "opened_at_ms",
+)  # fmt: skip
+MUTABLE_COLUMNS: Final = (
+    "phase", "adopted", "opening_transaction", "session_id", "call_limit", "deposit", "spend_limit", "highest",
+    "spent", "frontier", "since_statement", "stopped", "statement",
+)  # fmt: skip
+CALL_COLUMNS: Final = (
+    "amount", "call_index", "tool_id", "request", "price", "signature", "phase", "status", "response", "receipt",
+)  # fmt: skip
+
+_MAX_ROW_BYTES: Final = 4 * 1024 * 1024
+
+
+def fixed_values(record: SessionRecord) -> tuple[Any, ...]:
+    """Values of FIXED_COLUMNS."""
+    facts = record.facts
+    channel = facts.channel
+    return (
+        facts.channel_id, facts.domain.chain_id, facts.domain.payment_manager, facts.node_url, channel.payer,
+        channel.authorized_signer, channel.nonce, channel.roster_hash, channel.terms_hash,
+        canonical_text(terms_to_json(facts.service)), facts.card_json, record.opened_at_ms,
+    )  # fmt: skip
+
+
+def mutable_values(record: SessionRecord) -> tuple[Any, ...]:
+    """Values of MUTABLE_COLUMNS."""
+    purse, signed = record.purse, record.statement
+    statement = (
+        None if signed is None else canonical_text(statement_to_json(signed.statement, signed.signature))
+    )
+    return (
+        record.phase.value, int(record.adopted), record.opening_transaction, str(record.session_id),
+        _optional_text(record.call_limit), str(purse.deposit), _optional_text(purse.spend_limit),
+        str(purse.highest), str(purse.spent), purse.frontier.to_bytes(), purse.since_statement, purse.stopped,
+        statement,
+    )  # fmt: skip
+
+
+def record_from_row(
+    row: dict[str, Any], outstanding: Outstanding | None, evidence: tuple[Evidence, ...]
+) -> SessionRecord:
+    """A session from its row and what belongs to it."""
+    channel_id = ChannelId(row["channel_id"])
+    service = _service_terms(row["terms"])
+    facts = SessionFacts(
+        channel_id=channel_id,
+        domain=Domain(row["chain_id"], Address(row["payment_manager"])),
+        node_url=row["node_url"],
+        channel=ChannelFacts(
+            payer=Address(row["payer"]),
+            payee=service.terms.payee,
+            token=service.terms.token,
+            authorized_signer=Address(row["authorized_signer"]),
+            nonce=Bytes32(row["nonce"]),
+            terms_hash=Bytes32(row["terms_hash"]),
+            roster_hash=Bytes32(row["roster_hash"]),
+        ),
+        service=service,
+        card_json=row["card"],
+    )
+    purse = PurseState(
+        channel_id=channel_id,
+        deposit=int(row["deposit"]),
+        spend_limit=_optional_int(row["spend_limit"]),
+        highest=int(row["highest"]),
+        spent=int(row["spent"]),
+        frontier=Frontier.from_bytes(row["frontier"]),
+        outstanding=outstanding,
+        since_statement=row["since_statement"],
+        stopped=row["stopped"],
+    )
+    opening, statement = row["opening_transaction"], row["statement"]
+    return SessionRecord(
+        facts=facts,
+        phase=SessionPhase(row["phase"]),
+        purse=purse,
+        opened_at_ms=row["opened_at_ms"],
+        version=row["version"],
+        adopted=bool(row["adopted"]),
+        opening_transaction=None if opening is None else Bytes32(opening),
+        session_id=int(row["session_id"]),
+        call_limit=_optional_int(row["call_limit"]),
+        statement=None if statement is None else SignedStatement.from_json(_parse(statement), channel_id),
+        evidence=evidence,
+    )
+
+
+def call_values(record: CallRecord) -> tuple[Any, ...]:
+    """Values of CALL_COLUMNS."""
+    call = record.call
+    return (
+        str(call.amount), call.index, call.tool_id, call.request, str(call.price), record.signature,
+        record.phase.value, record.status, record.response,
+        None if record.receipt is None else record.receipt.header(),
+    )  # fmt: skip
+
+
+def call_from_row(row: tuple[Any, ...]) -> CallRecord:
+    """A call from the values of CALL_COLUMNS."""
+    amount, index, tool_id, request, price, signature, phase, status, response, receipt = row
+    return CallRecord(
+        call=Outstanding(index, tool_id, request, int(price), int(amount)),
+        signature=signature,
+        phase=CallPhase(phase),
+        status=status,
+        response=response,
+        receipt=None if receipt is None else SignedReceipt.from_header(receipt),
+    )
+
+
+def evidence_values(evidence: Evidence) -> tuple[Any, ...]:
+    """Values of the evidence table's columns after `session`."""
+    receipts: list[JsonValue] = [receipt.header() for receipt in evidence.receipts]
+    return (
+        evidence.code, evidence.message, evidence.at_ms, canonical_text(evidence.detail),
+        canonical_text(receipts),
+    )  # fmt: skip
+
+
+def evidence_from_row(row: tuple[Any, ...]) -> Evidence:
+    """A piece of evidence from those values."""
+    code, message, at_ms, detail, receipts = row
+    facts, headers = _parse(detail), _parse(receipts)
+    assert isinstance(facts, dict)
+    assert isinstance(headers, list)
+    return Evidence(
+        code, message, at_ms, facts, tuple(SignedReceipt.from_header(str(header)) for header in headers)
+    )
+
+
+def _service_terms(text: str) -> ServiceTerms:
+    value: Any = _parse(text)
+    terms = Terms(
+        operator=address(value["operator"]),
+        payee=address(value["payee"]),
+        token=address(value["token"]),
+        receipt_signer=address(value["receiptSigner"]),
+        arbitrator=address(value["arbitrator"]),
+        descriptor_hash=bytes32(value["descriptorHash"]),
+        commit_required=value["commitRequired"],
+        dispute_window_seconds=value["disputeWindow"],
+        ruling_period_seconds=value["rulingPeriod"],
+        dispute_bond=int(value["disputeBond"]),
+    )
+    return ServiceTerms(address(value["registry"]), int(value["serviceId"]), terms)
+
+
+def _parse(text: str) -> JsonValue:
+    return parse_json(text, max_bytes=_MAX_ROW_BYTES)
+
+
+def _optional_text(value: int | None) -> str | None:
+    return None if value is None else str(value)
+
+
+def _optional_int(text: str | None) -> int | None:
+    return None if text is None else int(text)

@@ -1,0 +1,150 @@
+"""Finding a service and checking it before anything is paid: node, card and registry must say the same."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import jsonschema_rs
+
+from aioum.chain.model import Service
+from aioum.client.context import ClientContext
+from aioum.client.http import node_base_url
+from aioum.client.policy import check_card, check_terms
+from aioum.core.canonical import JsonValue, canonical_bytes
+from aioum.core.card import Card, Tool, descriptor_hash, parse_card
+from aioum.core.errors import InvalidInput, PolicyRefused
+from aioum.core.evidence import ServiceTerms
+from aioum.core.hextext import address
+from aioum.core.types import Bytes32
+from aioum.core.wire import JsonObject
+
+
+@dataclass(frozen=True)
+class Offer:
+    """A service as it can be bought now. Card, terms and registry were checked against each other.
+
+    Attributes:
+        node_url: base URL of the node.
+        terms_hash: of the current terms; a session opened on this offer names it.
+        card_json: the card's canonical bytes.
+    """
+
+    node_url: str
+    service: ServiceTerms
+    terms_hash: Bytes32
+    card: Card
+    card_json: bytes
+
+    @property
+    def service_id(self) -> int:
+        """The service's number in its registry."""
+        return self.service.service_id
+
+
+async def find_offer(context: ClientContext, service: str | int) -> Offer:
+    """Fetch and check what a service offers.
+
+    Args:
+        service: a node's URL, or a service id whose descriptorURI names the node's card.
+
+    Raises:
+        InvalidInput: `node-url-invalid`, `node-description-invalid`, `card-invalid`.
+        PolicyRefused: `service-unknown`, `service-mismatch`, `wrong-chain`, `registry-not-allowed`, and as
+            `check_terms` and `check_card`.
+        OutcomeUnknown: the node did not answer.
+    """
+    if isinstance(service, int) or service.isdecimal():
+        registered = await _registered(context, int(service))
+        url = node_base_url(registered.descriptor_uri, allow_plain_http=context.policy.allow_plain_http)
+        described = await context.node(url).describe()
+        if described.get("serviceId") != str(registered.service_id):
+            raise PolicyRefused(
+                f"the node at {url} serves service {described.get('serviceId')!r:.40}, not {registered.service_id}",
+                code="service-mismatch",
+            )
+    else:
+        url = node_base_url(service, allow_plain_http=context.policy.allow_plain_http)
+        described = await context.node(url).describe()
+        _require_our_chain(context, described)
+        registered = await _registered(context, _service_id(described))
+    _require_our_chain(context, described)
+    check_terms(context.policy, context.known, registered.terms)
+    value = described.get("card")
+    card = parse_card(value)
+    check_card(context.known, registered.terms, card, descriptor_hash(value))
+    terms = ServiceTerms(context.known.service_registry, registered.service_id, registered.terms)
+    return Offer(url, terms, registered.terms_hash, card, canonical_bytes(value))
+
+
+async def _registered(context: ClientContext, service_id: int) -> Service:
+    registered = await context.chain.service(service_id)
+    if registered is None:
+        raise PolicyRefused(
+            f"the registry has no service {service_id} that takes sessions",
+            code="service-unknown",
+            hint="list the services, or check the deployment",
+        )
+    return registered
+
+
+def _service_id(described: JsonObject) -> int:
+    value = described.get("serviceId")
+    if not isinstance(value, str) or not value.isdecimal() or len(value) > 78:
+        raise InvalidInput(f"serviceId is no number: {value!r:.80}", code="node-description-invalid")
+    return int(value)
+
+
+def _require_our_chain(context: ClientContext, described: JsonObject) -> None:
+    if described.get("chainId") != context.known.domain.chain_id:
+        raise PolicyRefused(
+            f"the node works on chain {described.get('chainId')!r:.40}, the client on "
+            f"{context.known.domain.chain_id}",
+            code="wrong-chain",
+        )
+    try:
+        registry = address(described.get("serviceRegistry"))
+    except InvalidInput as error:
+        raise InvalidInput(str(error), code="node-description-invalid") from error
+    if registry != context.known.service_registry:
+        raise PolicyRefused(
+            "the node's service is in another registry than the client's deployment names",
+            code="registry-not-allowed",
+            hint="connect with the deployment of that registry if you trust it",
+        )
+
+
+def require_tool(card: Card, tool_id: str) -> Tool:
+    """The tool of that id. Raises InvalidInput `tool-unknown`."""
+    tool = card.tool(tool_id)
+    if tool is None:
+        offered = ", ".join(item.id for item in card.tools)
+        raise InvalidInput(
+            f"the service has no tool {tool_id!r:.80}", code="tool-unknown", hint=f"it has: {offered:.500}"
+        )
+    return tool
+
+
+def check_arguments(tool: Tool, arguments: dict[str, JsonValue]) -> None:
+    """Hold arguments against the tool's schema before anything is paid; the node judges for itself again.
+
+    A schema that this check cannot evaluate without network access or back-tracking is left to the node.
+
+    Raises:
+        InvalidInput: `arguments-invalid`.
+    """
+    schema: dict[str, Any] = tool.input_schema
+    try:
+        validator = jsonschema_rs.validator_for(
+            schema, offline=True, pattern_options=jsonschema_rs.RegexOptions()
+        )
+        first = next(validator.iter_errors(arguments), None)
+    except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError):
+        return
+    if first is not None:
+        where = "/".join(str(part) for part in first.instance_path)
+        raise InvalidInput(
+            f"arguments of {tool.id}{' at ' + where if where else ''}: {first.message:.300}",
+            code="arguments-invalid",
+            hint="the card says which arguments the tool takes",
+        )

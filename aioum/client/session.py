@@ -1,0 +1,343 @@
+"""A paid session: what a program holds while it buys calls (PROTOCOL 3, 6)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+from aioum.chain import calls
+from aioum.client.book import Book
+from aioum.client.caller import Caller
+from aioum.client.closing import Closed, Closer
+from aioum.client.context import ClientContext
+from aioum.client.opening import complete_opening, ensure_allowance
+from aioum.client.packaging import package_of
+from aioum.client.policy import check_deposit
+from aioum.client.reconcile import Reconciler
+from aioum.client.records import CallRecord, Evidence, SessionPhase
+from aioum.client.service import check_arguments, require_tool
+from aioum.core.amounts import check_amount
+from aioum.core.canonical import JsonValue, parse_json
+from aioum.core.card import Card
+from aioum.core.errors import AioumError, ChainError, OutcomeUnknown, PolicyRefused, Refused
+from aioum.core.evidence import Claim
+from aioum.core.hextext import to_hex
+from aioum.core.problem import problem_code
+from aioum.core.purse import observe_deposit, stop_paying
+from aioum.core.transcript import Entry, canonical_request
+from aioum.core.types import Bytes32, ChannelId
+from aioum.core.wire import SignedReceipt, SignedStatement
+
+
+@dataclass(frozen=True, slots=True)
+class CallResult:
+    """The answer of one paid call, recorded by both sides.
+
+    Attributes:
+        index: position in the session.
+        text: what the tool returned, or the problem document of a failed call.
+        status: HTTP status that belongs to it.
+        charge: what it cost, base units; 0 where the tool failed.
+        receipt: the operator's signed word on it.
+    """
+
+    index: int
+    text: str
+    status: int
+    charge: int
+    receipt: SignedReceipt
+
+    @property
+    def ok(self) -> bool:
+        """Whether the tool answered. A failed call is recorded like any other and costs nothing."""
+        return self.failure is None
+
+    @property
+    def failure(self) -> str | None:
+        """The reason code of a failed call, or None."""
+        return problem_code(self.text.encode())
+
+    def json(self) -> JsonValue:
+        """The text as JSON. Raises CanonicalError where it is none, or not strict."""
+        return parse_json(self.text, max_bytes=max(1, len(self.text.encode())))
+
+
+class PaidSession:
+    """An open session with a service. One call is under way at a time; calls of several tasks queue up."""
+
+    def __init__(self, context: ClientContext, book: Book) -> None:
+        """Made by `Marketplace.open` and `Marketplace.resume`."""
+        self._context = context
+        self._book = book
+        self._lock = asyncio.Lock()
+        self._reconciler = Reconciler(context, book)
+        self._caller = Caller(context, book, self._reconciler)
+        self._closer = Closer(context, book, self._caller, self._reconciler)
+        self._looked_at: float | None = None
+        self._close_pending = False
+
+    def __repr__(self) -> str:
+        return f"PaidSession({to_hex(self.channel_id)}, {self.phase}, {len(self._book.answered)} calls)"
+
+    @property
+    def channel_id(self) -> ChannelId:
+        """The session's key, 32 bytes."""
+        return self._book.facts.channel_id
+
+    @property
+    def session_id(self) -> int:
+        """The chain's label for it; 0 while it is not known."""
+        return self._book.record.session_id
+
+    @property
+    def phase(self) -> SessionPhase:
+        """How far it is."""
+        return self._book.record.phase
+
+    @property
+    def card(self) -> Card:
+        """The card it was opened under; its prices hold to the end."""
+        return self._book.facts.card
+
+    @property
+    def calls(self) -> tuple[Entry, ...]:
+        """The transcript: every answered call, by index."""
+        return self._book.entries
+
+    @property
+    def results(self) -> tuple[CallResult, ...]:
+        """The answered calls as `call` returned them."""
+        return tuple(_result(record) for record in self._book.answered)
+
+    @property
+    def root(self) -> Bytes32:
+        """Root over `calls`, 32 bytes; zero where there are none."""
+        return self._book.purse.root
+
+    @property
+    def spent(self) -> int:
+        """Base units that the answered calls cost."""
+        return self._book.purse.spent
+
+    @property
+    def authorized(self) -> int:
+        """The highest amount signed, base units: what a dishonest operator could ask for at most."""
+        return self._book.purse.highest
+
+    @property
+    def deposit(self) -> int:
+        """Base units in the channel."""
+        return self._book.purse.deposit
+
+    @property
+    def outstanding(self) -> bool:
+        """Whether a signed call has no answer yet; the next call, `recover` or `close` repeats it first."""
+        return self._book.purse.outstanding is not None
+
+    @property
+    def stopped(self) -> str | None:
+        """Reason code that ended paying, or None."""
+        return self._book.purse.stopped
+
+    @property
+    def evidence(self) -> tuple[Evidence, ...]:
+        """Contradictions of the operator, with what proves them."""
+        return self._book.record.evidence
+
+    async def call(
+        self, tool_id: str, arguments: Mapping[str, JsonValue] | None = None, /, **more: JsonValue
+    ) -> CallResult:
+        """Buy one call.
+
+        Args:
+            tool_id: a tool of the card.
+            arguments: its arguments; keyword arguments are added to them.
+
+        Returns:
+            The recorded answer. A tool that failed is an answer too, with `ok` False, and costs nothing.
+
+        Raises:
+            InvalidInput: `tool-unknown`, `arguments-invalid`, or CanonicalError. Nothing was sent.
+            PolicyRefused: `spend-limit-exceeded`, `call-too-expensive`, `deposit-exhausted`,
+                `paying-stopped`, `session-not-open`. Nothing was sent.
+            Refused: the node's code; the call was not made.
+            OutcomeUnknown: no valid answer in time. The call stays outstanding: the next call, `recover` or
+                `close` repeats the same request, and it is never paid twice.
+            Divergence: the operator's signed word contradicts our record. Paying stopped for good; `evidence`
+                has it.
+        """
+        given: dict[str, JsonValue] = {**(arguments or {}), **more}
+        tool = require_tool(self.card, tool_id)
+        request = canonical_request(tool_id, given).encode()
+        check_arguments(tool, given)
+        async with self._lock:
+            await self._book.refresh()
+            self._require_open()
+            await self._look_at_chain()
+            self._require_open()
+            await self._settle_outstanding()
+            if self._book.purse.statement_due:
+                await self._reconciler.agree()
+            return _result(await self._caller.pay(tool, request))
+
+    async def recover(self) -> CallResult | None:
+        """Get the answer of the outstanding call, if there is one, by repeating it.
+
+        Raises:
+            Refused, OutcomeUnknown, Divergence: as `call`.
+        """
+        async with self._lock:
+            await self._book.refresh()
+            if self._book.outstanding is None:
+                return None
+            if self.evidence:
+                # Not even the same bytes are sent again to an operator that contradicted itself.
+                self._require_paying()
+            return _result(await self._caller.settle())
+
+    async def statement(self) -> SignedStatement | None:
+        """Fetch the operator's signed statement over all calls and hold it against our record.
+
+        Returns:
+            The statement, or None before the first call.
+
+        Raises:
+            OutcomeUnknown: `statement-unavailable`.
+            Divergence: it contradicts our record. Paying stopped.
+        """
+        async with self._lock:
+            await self._book.refresh()
+            await self._settle_outstanding()
+            return await self._reconciler.agree()
+
+    async def top_up(self, amount: int) -> int:
+        """Add base units to the deposit. Returns the new deposit.
+
+        Raises:
+            PolicyRefused: `session-not-open`, `deposit-too-high`, `balance-too-low`.
+            ChainError, OutcomeUnknown: as `Payer.send`; a resumed session reads the deposit from the chain.
+        """
+        async with self._lock:
+            await self._book.refresh()
+            self._require_open()
+            check_deposit(self._context.policy, self.card, check_amount(self.deposit + check_amount(amount)))
+            await ensure_allowance(self._context, amount, self._book)
+            mined = await self._context.payer.send(
+                calls.top_up(self._context.chain.payment_manager, self.channel_id, amount),
+                f"top-up {to_hex(self.channel_id)}",
+            )
+            self._looked_at = None
+            await self._look_at_chain()
+            if self._book.record.adopted:
+                # The node notices by itself as well, only later.
+                with suppress(OutcomeUnknown, Refused):
+                    await self._caller.announce_top_up(mined.transaction_hash)
+            return self.deposit
+
+    async def close(self) -> Closed:
+        """End the session together with the operator; see `Closer.close`. Closing a closed session looks
+        again.
+        """
+        async with self._lock:
+            await self._book.refresh()
+            return await self._closer.close()
+
+    async def exit(self) -> Closed:
+        """End the session without the operator; see `Closer.exit`. Takes the contract's grace period, 900 s
+        or more.
+        """
+        async with self._lock:
+            await self._book.refresh()
+            return await self._closer.exit()
+
+    def evidence_package(
+        self,
+        claim: Claim | str,
+        narrative: str,
+        *,
+        disclose_only: Iterable[int] | None = None,
+        attestations: Sequence[dict[str, JsonValue]] = (),
+    ) -> dict[str, JsonValue]:
+        """Assemble an evidence package (PROTOCOL 7) from our own record; write it with `package_bytes`.
+
+        Args:
+            claim: `non-delivery`, `wrong-result` or `quality`.
+            narrative: free text.
+            disclose_only: indexes of the calls to show (formatVersion 2); None: all (formatVersion 1).
+            attestations: as in PROTOCOL 7.
+
+        Raises:
+            InvalidInput: as `build_package` and `disclose`.
+        """
+        return package_of(
+            self._book, claim, narrative, disclose_only=disclose_only, attestations=attestations
+        )
+
+    async def restore(self) -> None:
+        """Bring a session that was read from the journal up to the chain's state."""
+        async with self._lock:
+            if self.phase is SessionPhase.OPENING:
+                await complete_opening(self._context, self._book)
+            elif self.phase is not SessionPhase.CLOSED:
+                await self._look_at_chain()
+
+    def _require_open(self) -> None:
+        if self._close_pending and self.phase is SessionPhase.OPEN:
+            raise PolicyRefused(
+                "a close of the session is pending on-chain", code="close-pending", hint="exit() finishes it"
+            )
+        if self.phase is not SessionPhase.OPEN:
+            raise PolicyRefused(
+                f"the session is {self.phase}, nothing is paid in it",
+                code="session-not-open",
+                hint="open another session",
+            )
+        self._require_paying()
+
+    def _require_paying(self) -> None:
+        if self.stopped is not None:
+            raise PolicyRefused(
+                f"this session stopped paying: {self.stopped}",
+                code="paying-stopped",
+                hint="build an evidence package if the operator contradicted itself, and exit() the session",
+            )
+
+    async def _settle_outstanding(self) -> None:
+        if self._book.outstanding is not None and not self.evidence:
+            try:
+                await self._caller.settle()
+            except Refused:
+                # It was not made, and its amount stays signed; what the caller wants now is another call.
+                return
+
+    async def _look_at_chain(self) -> None:
+        """Take over the deposit; stop paying where the operator anchored a root or the session is over."""
+        now = self._context.clock()
+        limit = self._context.settings.chain_check_seconds
+        if self._looked_at is not None and 0 <= now - self._looked_at < limit:
+            return
+        session = await self._context.chain.session(self.channel_id)
+        if session is None:
+            raise ChainError(
+                f"the chain has no session {to_hex(self.channel_id)}",
+                code="session-not-on-chain",
+                hint="was the devnet reset?",
+            )
+        purse = observe_deposit(self._book.purse, session.deposit)
+        ended: AioumError | None = None
+        if session.is_finalized:
+            ended = PolicyRefused("the session is finalized", code="session-finalized")
+        elif session.has_root:
+            ended = PolicyRefused("the operator anchored the session's root", code="root-anchored")
+        await self._book.update(purse=purse if ended is None else stop_paying(purse, ended))
+        self._close_pending = session.is_closing
+        self._looked_at = now
+
+
+def _result(record: CallRecord) -> CallResult:
+    entry, receipt = record.entry(), record.receipt
+    if receipt is None:
+        raise OutcomeUnknown(f"call {entry.index} has no receipt", code="receipt-missing")
+    return CallResult(entry.index, entry.response, record.status, receipt.receipt.charge, receipt)

@@ -1,0 +1,1 @@
+"""The main job, end to end, on a local chain: what `scripts/demo` runs."""

@@ -1,0 +1,129 @@
+"""Reason code → HTTP answer. A refusal is a problem document with more members than a recorded failure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from aiohttp import web
+
+from aioum.core.canonical import canonical_bytes
+from aioum.core.errors import (
+    AioumError,
+    ChainError,
+    InvalidInput,
+    OutcomeUnknown,
+    PolicyRefused,
+    Refused,
+    SignatureInvalid,
+)
+from aioum.core.problem import PROBLEM_BASE, PROBLEM_CONTENT_TYPE
+from aioum.core.wire import Challenge
+
+STATUS_OF_CODE: Final[Mapping[str, int]] = {
+    # Payment failures come with a fresh challenge.
+    "payment-required": 402,
+    "payment-insufficient": 402,
+    "amount-exceeds-deposit": 402,
+    "amount-not-increasing": 402,
+    "credential-malformed": 402,
+    "challenge-malformed": 402,
+    "challenge-invalid": 402,
+    "challenge-expired": 402,
+    "opening-not-final": 402,
+    "opening-mismatch": 402,
+    "top-up-not-final": 402,
+    "deposit-too-small": 402,
+    # Paid, but not taken by this node's policy.
+    "terms-not-ours": 403,
+    "commit-not-required": 403,
+    "signed-session-unsupported": 403,
+    "plain-channel-refused": 403,
+    "contract-signer-refused": 403,
+    "read-access-missing": 401,
+    "read-access-malformed": 401,
+    "read-access-expired": 401,
+    "read-access-too-long": 401,
+    "tool-unknown": 404,
+    "card-unknown": 404,
+    "not-found": 404,
+    "method-not-allowed": 405,
+    "request-conflict": 409,
+    "cursor-conflict": 409,
+    "cursor-out-of-order": 409,
+    "session-close-pending": 409,
+    "call-count-mismatch": 409,
+    "nothing-recorded": 409,
+    "channel-not-found": 410,
+    "session-elsewhere": 410,
+    "session-finalized": 410,
+    "session-sealed": 410,
+    "request-too-large": 413,
+    "json-too-large": 413,
+    "too-many-in-flight": 429,
+    "node-busy": 429,
+    "too-many-openings": 429,
+    "store-busy": 503,
+    "not-ready": 503,
+    "stopping": 503,
+}
+"""Every code this edge answers with on purpose; `status_of` has the rest by kind of error."""
+
+_TRY_LATER: Final = frozenset(
+    {"opening-not-final", "top-up-not-final", "too-many-in-flight", "node-busy", "too-many-openings"}
+)
+_STANDARD_MEMBERS: Final = frozenset({"type", "title", "status", "detail", "hint"})
+
+
+def status_of(error: AioumError, *, signature_status: int) -> int:
+    """The HTTP status of an error; `signature_status` stands for a signature that is not the client's."""
+    status = STATUS_OF_CODE.get(error.code)
+    if status is not None:
+        return status
+    match error:
+        case SignatureInvalid():
+            return signature_status
+        case PolicyRefused():
+            return 403
+        case Refused():
+            return 409
+        case ChainError() | OutcomeUnknown():
+            return 503
+        case InvalidInput():
+            return 400
+        case _:
+            return 500
+
+
+def refusal(
+    error: AioumError, status: int, *, challenge: Challenge | None = None, retry_after_seconds: int
+) -> web.Response:
+    """The answer for a request that was refused and not recorded.
+
+    Args:
+        error: its code, text, hint and details go out, except for a 500.
+        status: from `status_of`.
+        challenge: goes with a 402.
+        retry_after_seconds: advice where the same request may succeed later.
+    """
+    # What broke inside is for the log: no text of ours or of a library's leaves with a 500.
+    inside = status == 500
+    code = "internal-error" if inside else error.code
+    body: dict[str, Any] = {
+        "type": PROBLEM_BASE + code,
+        "title": code.replace("-", " ").capitalize(),
+        "status": status,
+        "detail": "The node failed; the request was not answered." if inside else str(error)[:500],
+    }
+    if not inside:
+        body.update({name: value for name, value in error.details.items() if name not in _STANDARD_MEMBERS})
+        if error.hint is not None:
+            body["hint"] = error.hint
+    headers = {"Content-Type": PROBLEM_CONTENT_TYPE, "Cache-Control": "no-store"}
+    if status == 402 and challenge is not None:
+        headers["WWW-Authenticate"] = challenge.header()
+    if status == 401:
+        headers["WWW-Authenticate"] = 'AioumRead realm="session"'
+    if code in _TRY_LATER or status in (429, 503):
+        headers["Retry-After"] = str(retry_after_seconds)
+    return web.Response(status=status, body=canonical_bytes(body), headers=headers)

@@ -1,0 +1,166 @@
+"""The operator's evidence package: a node's own record of one session, as PROTOCOL 7 writes it down."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Final
+
+from aioum.core.canonical import JsonValue, parse_json
+from aioum.core.card import MAX_CARD_BYTES, parse_card
+from aioum.core.errors import InvalidInput, Refused
+from aioum.core.evidence import ChannelFacts, ServiceTerms, build_package
+from aioum.core.hextext import channel_id as parse_channel_id
+from aioum.core.hextext import to_hex
+from aioum.core.ledger import Call, receipt_of, statement_of
+from aioum.core.payment import CallReceipt, Domain, SignedMessage, Statement
+from aioum.core.transcript import Entry
+from aioum.core.types import Address
+from aioum_node.store.port import StoredSession
+from aioum_node.store.reader import SqliteReader
+from aioum_node.store.sqlite import STORE_FILE
+
+Sign = Callable[[SignedMessage, Domain], Awaitable[bytes]]
+
+_CALLS_PER_READ: Final = 64
+_SESSION_ID: Final = re.compile(r"[1-9][0-9]{0,77}", re.ASCII)
+
+
+def export_package(*, session: str, node_dir: Path, claim: str, narrative: str) -> dict[str, JsonValue]:
+    """What `verify-evidence --export --store node` writes; the node may run meanwhile.
+
+    Args:
+        session: channel id in hex, or session id.
+        node_dir: the node's folder.
+        claim: one of `aioum.core.evidence.Claim`.
+        narrative: free text.
+
+    Raises:
+        ConfigError: `store-missing`, `store-foreign`.
+        Refused: `session-not-found`; `session-ambiguous`, several sessions bear this id (a devnet was reset).
+        InvalidInput: `session-id-invalid`, or as `build_package`.
+        AioumError: `store-failed`.
+    """
+
+    async def read() -> dict[str, JsonValue]:
+        reader = SqliteReader(node_dir / STORE_FILE)
+        try:
+            stored = await find_session(reader, session)
+            return await assemble(reader, stored, claim=claim, narrative=narrative)
+        finally:
+            await reader.close()
+
+    return asyncio.run(read())
+
+
+async def find_session(reader: SqliteReader, session: str) -> StoredSession:
+    """The session of a channel id in hex, or of a session id.
+
+    Raises:
+        Refused: `session-not-found`; `session-ambiguous`, details `channelIds`.
+        InvalidInput: `session-id-invalid`.
+    """
+    if session.lower().startswith("0x"):
+        stored = await reader.session(parse_channel_id(session))
+        found = [] if stored is None else [stored]
+    elif _SESSION_ID.fullmatch(session):
+        found = await reader.find(int(session))
+    else:
+        raise InvalidInput(
+            f"expected a session id from 1, or a channel id, got {session!r:.80}", code="session-id-invalid"
+        )
+    if not found:
+        raise Refused(f"the node has no session {session}", code="session-not-found")
+    if len(found) > 1:
+        channels = [to_hex(stored.facts.channel_id) for stored in found]
+        raise Refused(
+            f"{len(found)} sessions bear the id {session}: {', '.join(channels)}",
+            code="session-ambiguous",
+            hint="name the one you mean by its channel id",
+            details={"channelIds": channels},
+        )
+    return found[0]
+
+
+async def assemble(
+    reader: SqliteReader, stored: StoredSession, *, claim: str, narrative: str, sign: Sign | None = None
+) -> dict[str, JsonValue]:
+    """The package of one session.
+
+    Args:
+        reader: where its calls and its card lie.
+        stored: the session.
+        claim: one of `aioum.core.evidence.Claim`.
+        narrative: free text.
+        sign: the receipt signer; without it the package has no receipts and no statement. Signatures are
+            deterministic, so these are the very words that the client got.
+
+    Raises:
+        InvalidInput: as `build_package`.
+        AioumError: `store-failed`.
+    """
+    facts, state = stored.facts, stored.state
+    domain = Domain(facts.chain_id, facts.payment_manager)
+    calls = await _calls(reader, stored)
+    entries = [_entry(call) for call in calls[: state.frontier.size]]
+    receipts: list[tuple[CallReceipt, bytes]] = []
+    statement: tuple[Statement, bytes] | None = None
+    if sign is not None:
+        for call in calls:
+            if call.recorded:
+                receipt = receipt_of(facts.channel_id, call)
+                receipts.append((receipt, await sign(receipt, domain)))
+        if entries:
+            word = statement_of(state)
+            statement = (word, await sign(word, domain))
+    card, registry = await _card(reader, stored)
+    plain = not any(facts.terms_hash)
+    return build_package(
+        session_id=facts.session_id,
+        domain=domain,
+        claim=claim,
+        narrative=narrative,
+        entries=entries,
+        vouchers=[(call.amount, call.signature) for call in calls],
+        # A plain channel's salt is not known here, so nothing could be computed from it.
+        channel=None if plain else _channel(stored),
+        terms=None if facts.terms is None else ServiceTerms(registry, facts.service_id, facts.terms),
+        card=card,
+        receipts=receipts,
+        statement=statement,
+    )
+
+
+async def _calls(reader: SqliteReader, stored: StoredSession) -> list[Call]:
+    calls: list[Call] = []
+    while page := await reader.calls(stored.facts.channel_id, len(calls), _CALLS_PER_READ):
+        calls.extend(page)
+    return calls
+
+
+async def _card(reader: SqliteReader, stored: StoredSession) -> tuple[JsonValue, Address | None]:
+    data = await reader.card(stored.facts.descriptor_hash)
+    if data is None:
+        return None, None
+    card = parse_json(data, max_bytes=MAX_CARD_BYTES)
+    return card, parse_card(card).contracts.service_registry
+
+
+def _channel(stored: StoredSession) -> ChannelFacts:
+    facts = stored.facts
+    return ChannelFacts(
+        payer=facts.payer,
+        payee=facts.payee,
+        token=facts.token,
+        authorized_signer=facts.authorized_signer,
+        nonce=facts.nonce,
+        terms_hash=facts.terms_hash,
+        roster_hash=facts.roster_hash,
+    )
+
+
+def _entry(call: Call) -> Entry:
+    response = b"" if call.answer is None else call.answer.response
+    return Entry(call.index, call.tool_id, call.request.decode(), response.decode())

@@ -1,0 +1,298 @@
+"""Taking over sessions from the chain: openings, top-ups, and what this node accepts."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+from aioum.chain.model import BlockRef, ChainSession, Opening, RegisteredTerms
+from aioum.core.errors import Refused, SignatureInvalid
+from aioum.core.ledger import SessionState, observe_chain
+from aioum.core.payment import Domain, Terms, Voucher, compute_channel_id, session_salt
+from aioum.core.types import ZERO_BYTES32, Address, Bytes32, ChannelId
+from aioum.core.wire import Credential
+from aioum_node.access import ClientSignatures
+from aioum_node.cards import Cards
+from aioum_node.sessions import SessionContext, Sessions
+from aioum_node.store.port import SessionFacts, Store, StoredSession
+
+_POLL_SECONDS = 0.3
+Found = TypeVar("Found")
+
+
+class OpeningChain(Protocol):
+    """What is read from the chain; `aioum.chain.client.Chain` has it."""
+
+    async def block_at_depth(self, depth: int) -> BlockRef:
+        """The newest block with at least `depth` confirmations."""
+        ...
+
+    async def opening(self, transaction_hash: Bytes32, channel_id: ChannelId | None = None) -> Opening | None:
+        """The opening in a transaction."""
+        ...
+
+    async def session(self, channel_id: ChannelId, block: int | None = None) -> ChainSession | None:
+        """The channel as stored at a block."""
+        ...
+
+    async def terms(self, terms_hash: Bytes32, block: int | None = None) -> RegisteredTerms | None:
+        """Registered terms."""
+        ...
+
+    async def code(self, at: Address, block: int | None = None) -> bytes:
+        """The code at an address."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class OpeningPolicy:
+    """What this node accepts.
+
+    Attributes:
+        service_id, operator, payee, token, receipt_signer: its own; sessions of others are refused.
+        descriptor_hash: its current card, under which plain channels run.
+        confirmations: blocks that make a deposit final.
+    """
+
+    service_id: int
+    operator: Address
+    payee: Address
+    token: Address
+    receipt_signer: Address
+    descriptor_hash: Bytes32
+    confirmations: int
+    wait_seconds: float
+    max_concurrent: int
+    accept_plain_channels: bool = False
+    accept_uncommitted_sessions: bool = False
+
+
+class Openings:
+    """Adopts sessions. Repeating an adoption or a top-up changes nothing."""
+
+    def __init__(
+        self,
+        *,
+        chain: OpeningChain,
+        domain: Domain,
+        store: Store,
+        sessions: Sessions,
+        cards: Cards,
+        clients: ClientSignatures,
+        policy: OpeningPolicy,
+        on_adopted: Callable[[], None],
+        now_ms: Callable[[], int],
+    ) -> None:
+        """Args: on_adopted: told of each session that was taken over."""
+        self._chain = chain
+        self._domain = domain
+        self._store = store
+        self._sessions = sessions
+        self._cards = cards
+        self._clients = clients
+        self._policy = policy
+        self._on_adopted = on_adopted
+        self._now_ms = now_ms
+        self._running = 0
+
+    async def adopt(self, credential: Credential) -> SessionContext:
+        """Take over the session that a credential's transaction opened, once it is final.
+
+        Raises:
+            Refused: `too-many-openings`, `opening-not-final` (try again), `opening-mismatch`,
+                `terms-not-ours`, `commit-not-required`, `signed-session-unsupported`, `deposit-too-small`,
+                `session-finalized`, `session-close-pending`, `plain-channel-refused`,
+                `contract-signer-refused`.
+            SignatureInvalid: the credential's voucher.
+            ChainError: the chain could not be asked.
+        """
+        stored = await self._store.session(credential.channel_id)
+        if stored is not None:
+            context = await self._sessions.remember(stored.facts)
+            await self._check_voucher(credential, context.facts)
+            return context
+        async with self._slot():
+            facts, deposit = await self._await(lambda: self._final_opening(credential), "opening-not-final")
+            await self._check_first_voucher(credential, facts)
+            minimum = (await self._cards.offer(facts.descriptor_hash)).card.min_deposit
+            if deposit < minimum:
+                raise Refused(
+                    f"the deposit is {deposit}, at least {minimum} is needed",
+                    code="deposit-too-small",
+                    hint="top up the session and open it here again",
+                    details={"deposit": str(deposit), "minDeposit": str(minimum)},
+                )
+            await self._require_open(facts.channel_id)
+            state = SessionState(facts.channel_id, deposit=deposit)
+            opened = await self._store.open(facts, state, self._now_ms())
+        self._on_adopted()
+        return await self._sessions.remember(opened.facts)
+
+    async def top_up(self, credential: Credential) -> StoredSession:
+        """Take over a raised deposit, once it is final.
+
+        Raises:
+            Refused: `channel-not-found`, `too-many-openings`, `top-up-not-final` (try again).
+            ChainError: the chain could not be asked.
+        """
+        channel_id = credential.channel_id
+        await self._sessions.context(channel_id)
+        async with self._slot():
+            deposit, closing = await self._await(lambda: self._final_deposit(channel_id), "top-up-not-final")
+
+        def observe(state: SessionState) -> SessionState:
+            return observe_chain(state, deposit=deposit, close_pending=closing)
+
+        return await self._store.update(channel_id, observe, self._now_ms())
+
+    @asynccontextmanager
+    async def _slot(self) -> AsyncIterator[None]:
+        if self._running >= self._policy.max_concurrent:
+            raise Refused("too many openings are being looked up", code="too-many-openings")
+        self._running += 1
+        try:
+            yield
+        finally:
+            self._running -= 1
+
+    async def _await(self, look: Callable[[], Awaitable[Found | None]], code: str) -> Found:
+        """Repeat `look` until it finds something, for the policy's time."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + self._policy.wait_seconds
+        while (found := await look()) is None:
+            left_seconds = deadline - loop.time()
+            if left_seconds <= 0:
+                raise Refused(
+                    f"the transaction does not have {self._policy.confirmations} confirmations yet",
+                    code=code,
+                    hint="send the same request again a little later",
+                )
+            await asyncio.sleep(min(_POLL_SECONDS, left_seconds))
+        return found
+
+    async def _final_opening(self, credential: Credential) -> tuple[SessionFacts, int] | None:
+        channel_id = credential.channel_id
+        final = await self._chain.block_at_depth(self._policy.confirmations)
+        opening = None
+        if credential.transaction is not None:
+            opening = await self._chain.opening(credential.transaction, channel_id)
+        if opening is not None and opening.block.number > final.number:
+            return None
+        session = await self._chain.session(channel_id, final.number)
+        if session is None:
+            return None
+        if not any(session.terms_hash):
+            return self._plain_facts(session), session.deposit
+        if opening is None:
+            raise Refused("that transaction did not open this session", code="opening-mismatch")
+        return await self._facts(opening), session.deposit
+
+    async def _facts(self, opening: Opening) -> SessionFacts:
+        policy = self._policy
+        registered = await self._chain.terms(opening.terms_hash)
+        if registered is None or registered.service_id != policy.service_id:
+            raise Refused("the session is for another service", code="terms-not-ours")
+        terms = registered.terms
+        self._require_ours(opening, terms)
+        salt = session_salt(opening.nonce, opening.terms_hash, opening.roster_hash)
+        expected = compute_channel_id(
+            opening.payer, opening.payee, opening.token, salt, opening.authorized_signer, self._domain
+        )
+        if expected != opening.channel_id:
+            raise Refused("the channel id does not bind what the opening says", code="opening-mismatch")
+        if opening.roster_hash != ZERO_BYTES32:
+            raise Refused(
+                "the session demands signed submissions, which this node does not take",
+                code="signed-session-unsupported",
+            )
+        if not (terms.commit_required or policy.accept_uncommitted_sessions):
+            raise Refused("the session's terms do not demand an anchored root", code="commit-not-required")
+        return SessionFacts(
+            channel_id=opening.channel_id,
+            session_id=opening.session_id,
+            chain_id=self._domain.chain_id,
+            payment_manager=self._domain.payment_manager,
+            payer=opening.payer,
+            payee=opening.payee,
+            token=opening.token,
+            authorized_signer=opening.authorized_signer,
+            service_id=opening.service_id,
+            terms_hash=opening.terms_hash,
+            nonce=opening.nonce,
+            roster_hash=opening.roster_hash,
+            descriptor_hash=terms.descriptor_hash,
+            commit_required=terms.commit_required,
+            terms=terms,
+        )
+
+    def _require_ours(self, opening: Opening, terms: Terms) -> None:
+        policy = self._policy
+        ours = (policy.operator, policy.payee, policy.token, policy.receipt_signer)
+        if (terms.operator, terms.payee, terms.token, terms.receipt_signer) != ours or (
+            opening.payee,
+            opening.token,
+        ) != (policy.payee, policy.token):
+            raise Refused(
+                "the session's terms name another operator, payee, token or receipt signer than this node's",
+                code="terms-not-ours",
+            )
+
+    def _plain_facts(self, session: ChainSession) -> SessionFacts:
+        policy = self._policy
+        if not policy.accept_plain_channels:
+            raise Refused("this node takes sessions under terms only", code="plain-channel-refused")
+        if (session.payee, session.token) != (policy.payee, policy.token):
+            raise Refused("the channel pays somebody else, or in another token", code="terms-not-ours")
+        return SessionFacts(
+            channel_id=session.channel_id,
+            session_id=session.session_id,
+            chain_id=self._domain.chain_id,
+            payment_manager=self._domain.payment_manager,
+            payer=session.payer,
+            payee=session.payee,
+            token=session.token,
+            authorized_signer=session.authorized_signer,
+            service_id=0,
+            terms_hash=ZERO_BYTES32,
+            nonce=ZERO_BYTES32,
+            roster_hash=ZERO_BYTES32,
+            descriptor_hash=policy.descriptor_hash,
+            commit_required=False,
+        )
+
+    async def _check_voucher(self, credential: Credential, facts: SessionFacts) -> None:
+        voucher = Voucher(facts.channel_id, credential.amount)
+        await self._clients.require(voucher, self._domain, credential.signature, (facts.voucher_signer,))
+
+    async def _check_first_voucher(self, credential: Credential, facts: SessionFacts) -> None:
+        try:
+            await self._check_voucher(credential, facts)
+        except SignatureInvalid as error:
+            # Asked only now: an account with a delegation (EIP-7702) has code, and signs like any other key.
+            if not self._clients.accepts_contracts and await self._chain.code(facts.voucher_signer):
+                raise Refused(
+                    "vouchers are to be signed by a contract, which could revoke them after service",
+                    code="contract-signer-refused",
+                    hint="open the session with an authorizedSigner that is a plain key",
+                ) from error
+            raise
+
+    async def _require_open(self, channel_id: ChannelId) -> None:
+        newest = await self._chain.session(channel_id)
+        if newest is None:
+            raise Refused("the opening was reorganized away", code="opening-not-final")
+        if newest.is_finalized:
+            raise Refused("the session is finalized", code="session-finalized")
+        if newest.is_closing:
+            raise Refused("the client requested a close on-chain", code="session-close-pending")
+
+    async def _final_deposit(self, channel_id: ChannelId) -> tuple[int, bool] | None:
+        final = await self._chain.block_at_depth(self._policy.confirmations)
+        settled = await self._chain.session(channel_id, final.number)
+        newest = await self._chain.session(channel_id)
+        if settled is None or newest is None or newest.deposit != settled.deposit:
+            return None
+        return settled.deposit, newest.is_closing

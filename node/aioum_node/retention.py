@@ -1,0 +1,85 @@
+"""Retention: transcripts go when they are settled and old enough, and never before (PROTOCOL 2)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Final
+
+import structlog
+
+from aioum.core.errors import AioumError
+from aioum.core.ledger import Phase
+from aioum.core.types import ChannelId
+from aioum_node.store.port import Store
+
+_SESSIONS_PER_ROUND: Final = 200
+
+_log = structlog.get_logger(__name__)
+
+
+async def remove_old(store: Store, *, now_ms: int, retention_ms: int) -> list[ChannelId]:
+    """Remove sessions that were finalized more than `retention_ms` ago, at most 200; returns which.
+
+    Raises:
+        AioumError: `store-failed`.
+    """
+    old = await store.sessions(
+        (Phase.FINAL,), finalized_before_ms=now_ms - retention_ms, limit=_SESSIONS_PER_ROUND
+    )
+    for stored in old:
+        await store.delete(stored.facts.channel_id)
+    return [stored.facts.channel_id for stored in old]
+
+
+class RetentionLoop:
+    """Removes old transcripts again and again.
+
+    Args:
+        store: where.
+        retention_ms: how long a finalized session is kept, milliseconds.
+        interval_seconds: pause between rounds.
+        now_ms: unix milliseconds.
+        on_removed: told each channel that was removed.
+    """
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        retention_ms: int,
+        interval_seconds: float,
+        now_ms: Callable[[], int],
+        on_removed: Callable[[ChannelId], None] = lambda channel_id: None,
+    ) -> None:
+        self._store = store
+        self._retention_ms = retention_ms
+        self._interval_seconds = interval_seconds
+        self._now_ms = now_ms
+        self._on_removed = on_removed
+
+    async def run(self) -> None:
+        """Remove until canceled."""
+        while True:
+            try:
+                await self.run_once()
+            except AioumError as error:
+                _log.error("retention-failed", code=error.code, error=str(error))
+            await asyncio.sleep(self._interval_seconds)
+
+    async def run_once(self) -> int:
+        """Remove everything that is old enough now; returns how many sessions went.
+
+        Raises:
+            AioumError: `store-failed`.
+        """
+        total = 0
+        while removed := await remove_old(
+            self._store, now_ms=self._now_ms(), retention_ms=self._retention_ms
+        ):
+            for channel_id in removed:
+                self._on_removed(channel_id)
+            total += len(removed)
+        if total:
+            _log.info("transcripts-removed", sessions=total)
+        return total

@@ -1,0 +1,196 @@
+"""The tools a node offers, loaded from its settings and from functions handed in."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from aioum.core.errors import ConfigError
+from aioum_node.settings import Settings, ToolSettings
+from aioum_node.tools import ToolOptions, arguments_schema, declared_tools, describe, options_of
+from aioum_node.upstream.command import CommandUpstream
+from aioum_node.upstream.function import FunctionUpstream
+from aioum_node.upstream.http import HttpUpstream
+from aioum_node.upstream.port import Upstream
+
+ToolFunction = Callable[..., Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceTool:
+    """A tool as this node runs it.
+
+    Attributes:
+        price: text in whole tokens, or base units.
+        deterministic: may be judged by re-execution where the service declares how.
+    """
+
+    id: str
+    description: str
+    input_schema: Mapping[str, Any]
+    price: str | int
+    timeout_seconds: int
+    deterministic: bool
+    upstream: Upstream
+
+
+class ToolBox:
+    """All tools of a node by id, and what they share. `async with` closes their connections and threads."""
+
+    def __init__(self, tools: Mapping[str, ServiceTool], executor: ThreadPoolExecutor) -> None:
+        self.tools = tools
+        self._executor = executor
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for tool in self.tools.values():
+            await tool.upstream.close()
+        # A function that overran its timeout may still run; the node does not wait for it.
+        self._executor.shutdown(wait=False, cancel_futures=True)
+
+
+def load_tools(settings: Settings, functions: Sequence[ToolFunction] = ()) -> ToolBox:
+    """Load every tool that `settings` names, and `functions` declared with `@tool`.
+
+    Raises:
+        ConfigError: `tool-not-found`, `tool-signature-unsupported`, `tool-price-missing`, `tool-duplicate` or
+            `tool-schema-invalid`; `no-tools` where there would be none.
+    """
+    executor = ThreadPoolExecutor(settings.function_threads, thread_name_prefix="aioum-tool")
+    for folder in reversed(settings.python_path):
+        text = str(settings.path(folder).resolve())
+        if text not in sys.path:
+            sys.path.insert(0, text)
+    loaded: dict[str, ServiceTool] = {}
+    named = [(function, ToolSettings(python=function.__module__)) for function in functions]
+    for entry in settings.tools:
+        if entry.python is None:
+            _add(loaded, _foreign_tool(entry, settings))
+        else:
+            named.extend((function, entry) for function in _functions(entry.python))
+    for function, entry in named:
+        _add(loaded, _function_tool(function, entry, settings, executor))
+    if not loaded:
+        raise ConfigError("the configuration names no tool", code="no-tools", hint="add a [[tools]] table")
+    return ToolBox(loaded, executor)
+
+
+def _add(tools: dict[str, ServiceTool], tool: ServiceTool) -> None:
+    if tool.id in tools:
+        raise ConfigError(f"two tools have the id {tool.id!r}", code="tool-duplicate", hint="give one an id")
+    tools[tool.id] = tool
+
+
+def _functions(reference: str) -> list[ToolFunction]:
+    module_name, _, attribute = reference.partition(":")
+    try:
+        module = importlib.import_module(module_name)
+    except ImportError as error:
+        raise ConfigError(
+            f"cannot import {module_name}: {error}",
+            code="tool-not-found",
+            hint="add its folder to python_path",
+        ) from error
+    if not attribute:
+        found = declared_tools(module)
+        if not found:
+            raise ConfigError(f"{module_name} declares no @tool", code="tool-not-found")
+        return found
+    function = getattr(module, attribute, None)
+    if not callable(function):
+        raise ConfigError(f"{module_name} has no function {attribute}", code="tool-not-found")
+    return [function]
+
+
+def _function_tool(
+    function: ToolFunction, entry: ToolSettings, settings: Settings, executor: Executor
+) -> ServiceTool:
+    options = options_of(function) or ToolOptions()
+    tool_id = entry.id or options.tool_id or function.__name__
+    price = options.price if entry.price is None else entry.price
+    if price is None:
+        raise ConfigError(
+            f"tool {tool_id} has no price",
+            code="tool-price-missing",
+            hint='write @tool(price="0.001") or price = "0.001" in its [[tools]] table',
+        )
+    return ServiceTool(
+        id=tool_id,
+        description=entry.description or options.description or describe(function),
+        input_schema=_schema_of(entry, settings) or arguments_schema(function),
+        price=price,
+        timeout_seconds=entry.timeout_seconds or options.timeout_seconds,
+        deterministic=options.deterministic if entry.deterministic is None else entry.deterministic,
+        upstream=FunctionUpstream(
+            function, tool_id=tool_id, executor=executor, max_response_bytes=settings.max_response_bytes
+        ),
+    )
+
+
+def _foreign_tool(entry: ToolSettings, settings: Settings) -> ServiceTool:
+    if entry.id is None or entry.price is None:
+        raise ConfigError("a command or http tool needs an id and a price", code="tool-price-missing")
+    upstream = _command(entry, entry.id, settings) if entry.command else _http(entry, entry.id, settings)
+    return ServiceTool(
+        id=entry.id,
+        description=entry.description or "",
+        input_schema=_schema_of(entry, settings) or {"type": "object"},
+        price=entry.price,
+        timeout_seconds=entry.timeout_seconds or ToolOptions().timeout_seconds,
+        deterministic=bool(entry.deterministic),
+        upstream=upstream,
+    )
+
+
+def _command(entry: ToolSettings, tool_id: str, settings: Settings) -> Upstream:
+    passed = {name: os.environ[name] for name in entry.pass_environment if name in os.environ}
+    return CommandUpstream(
+        entry.command or (),
+        tool_id=tool_id,
+        environment={**passed, **entry.environment},
+        directory=settings.path(entry.directory),
+        content_type=entry.content_type,
+        max_response_bytes=settings.max_response_bytes,
+    )
+
+
+def _http(entry: ToolSettings, tool_id: str, settings: Settings) -> Upstream:
+    try:
+        secret = {name: os.environ[variable] for name, variable in entry.headers_from_environment.items()}
+    except KeyError as error:
+        raise ConfigError(
+            f"tool {tool_id} takes a header from the variable {error}, which is not set"
+        ) from error
+    return HttpUpstream(
+        entry.http or "",
+        tool_id=tool_id,
+        headers={**entry.headers, **secret},
+        connect_timeout_seconds=settings.upstream_connect_seconds,
+        max_connections=settings.upstream_connections,
+        max_response_bytes=settings.max_response_bytes,
+    )
+
+
+def _schema_of(entry: ToolSettings, settings: Settings) -> dict[str, Any] | None:
+    if entry.input_schema_file is None:
+        return entry.input_schema
+    path: Path = settings.path(entry.input_schema_file)
+    try:
+        schema = json.loads(path.read_bytes())
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{path} is not readable JSON: {error}", code="tool-schema-invalid") from error
+    if not isinstance(schema, dict):
+        raise ConfigError(f"{path} is not a JSON Schema object", code="tool-schema-invalid")
+    return schema

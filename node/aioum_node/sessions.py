@@ -1,0 +1,68 @@
+"""What never changes about a session, kept in memory: its facts, its domain, the card it was opened under."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from aioum.core.errors import Refused
+from aioum.core.payment import Domain
+from aioum.core.types import Address, ChannelId
+from aioum_node.cards import Cards, Offer
+from aioum_node.store.port import SessionFacts, SessionReader
+
+
+@dataclass(frozen=True, slots=True)
+class SessionContext:
+    """A session's unchanging side. Its accounting is the store's alone."""
+
+    facts: SessionFacts
+    domain: Domain
+    offer: Offer
+
+    @property
+    def clients(self) -> tuple[Address, ...]:
+        """Who may read and close: the voucher signer, and the payer, whose money it is."""
+        signer, payer = self.facts.voucher_signer, self.facts.payer
+        return (signer,) if signer == payer else (signer, payer)
+
+
+class Sessions:
+    """Contexts by channel id; the least recently loaded one goes first when there are too many."""
+
+    def __init__(self, reader: SessionReader, cards: Cards, domain: Domain, max_cached: int) -> None:
+        """Args: domain: the contracts this node works with now."""
+        self._reader = reader
+        self._cards = cards
+        self._domain = domain
+        self._max_cached = max_cached
+        self._cached: dict[ChannelId, SessionContext] = {}
+
+    async def context(self, channel_id: ChannelId) -> SessionContext:
+        """The session's context.
+
+        Raises:
+            Refused: `channel-not-found`; `session-elsewhere`, of another chain or PaymentManager,
+                whose deposit this node cannot see.
+        """
+        cached = self._cached.get(channel_id)
+        if cached is not None:
+            return cached
+        stored = await self._reader.session(channel_id)
+        if stored is None:
+            raise Refused("the node knows no session of this channel id", code="channel-not-found")
+        return await self.remember(stored.facts)
+
+    async def remember(self, facts: SessionFacts) -> SessionContext:
+        """Keep the context of a session that was just adopted or loaded. Raises Refused, as `context`."""
+        domain = Domain(facts.chain_id, facts.payment_manager)
+        if domain != self._domain:
+            raise Refused("the session was opened in another deployment", code="session-elsewhere")
+        offer = await self._cards.offer(facts.descriptor_hash)
+        if len(self._cached) >= self._max_cached:
+            del self._cached[next(iter(self._cached))]
+        context = self._cached[facts.channel_id] = SessionContext(facts, self._domain, offer)
+        return context
+
+    def forget(self, channel_id: ChannelId) -> None:
+        """Drop a session that was deleted."""
+        self._cached.pop(channel_id, None)

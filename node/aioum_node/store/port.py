@@ -1,0 +1,181 @@
+"""The store port: everything a node must not lose. One conformance suite, every adapter passes it.
+
+Durability: each method that writes returns only after its transaction is durable (power loss included). One
+method is one transaction; decisions inside it are the pure functions of `aioum.core.ledger`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from aioum.core.ledger import Admitted, Answer, Call, CallRequest, Phase, Recorded, Repeat, SessionState
+from aioum.core.payment import Terms
+from aioum.core.types import Address, Bytes32, ChannelId
+
+MAX_CALLS: Final = 1 << 24
+"""Calls that one session can hold."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionFacts:
+    """What the chain fixed at opening and never changes. `session_id` is a label only (PROTOCOL 0).
+
+    Attributes:
+        terms: what `terms_hash` names, so that evidence can be assembled without the chain; None for a plain
+            channel.
+    """
+
+    channel_id: ChannelId
+    session_id: int
+    chain_id: int
+    payment_manager: Address
+    payer: Address
+    payee: Address
+    token: Address
+    authorized_signer: Address
+    service_id: int
+    terms_hash: Bytes32
+    nonce: Bytes32
+    roster_hash: Bytes32
+    descriptor_hash: Bytes32
+    commit_required: bool
+    terms: Terms | None = None
+
+    @property
+    def voucher_signer(self) -> Address:
+        """Who signs vouchers: the authorized signer where one is set, else the payer."""
+        return self.authorized_signer if any(self.authorized_signer) else self.payer
+
+
+@dataclass(frozen=True, slots=True)
+class StoredSession:
+    """A session with its accounting.
+
+    Attributes:
+        opened_at_ms, active_at_ms: unix milliseconds of adoption and of the last admitted or recorded call.
+        finalized_at_ms: when the chain was seen to have finalized it, or None; retention counts from here.
+        transaction_hash: the transaction that finalized it, where known.
+    """
+
+    facts: SessionFacts
+    state: SessionState
+    opened_at_ms: int
+    active_at_ms: int
+    finalized_at_ms: int | None = None
+    transaction_hash: Bytes32 | None = None
+
+
+class SessionWriter(Protocol):
+    """The steps of a session's life."""
+
+    async def open(self, facts: SessionFacts, state: SessionState, now_ms: int) -> StoredSession:
+        """Adopt a session. Opening a known channel again returns the stored one unchanged."""
+        ...
+
+    async def admit(self, channel_id: ChannelId, request: CallRequest, now_ms: int) -> Admitted | Repeat:
+        """Run `ledger.admit`; intent and voucher are durable. Raises Refused, also `channel-not-found`."""
+        ...
+
+    async def record(self, channel_id: ChannelId, index: int, answer: Answer, now_ms: int) -> Recorded:
+        """Run `ledger.record` by compare-and-set: who comes second gets the stored call.
+
+        Raises:
+            Refused: `channel-not-found` or `call-not-found`.
+        """
+        ...
+
+    async def update(
+        self,
+        channel_id: ChannelId,
+        change: Callable[[SessionState], SessionState],
+        now_ms: int,
+        *,
+        transaction_hash: Bytes32 | None = None,
+    ) -> StoredSession:
+        """Apply a pure state change (seal, observe_chain, finalize).
+
+        `change` may be run more than once and on another thread. What it raises reaches the caller, and
+        nothing is written then. A session that becomes final gets `now_ms` as its `finalized_at_ms`, and
+        `transaction_hash` where one is given; the first of each stays.
+
+        Raises:
+            Refused: `channel-not-found`.
+        """
+        ...
+
+    async def delete(self, channel_id: ChannelId) -> None:
+        """Remove a finalized session and its calls (retention); an unknown one is no error.
+
+        Raises:
+            Refused: `session-not-final`.
+        """
+        ...
+
+
+class SessionReader(Protocol):
+    """Reads never see an uncommitted step."""
+
+    async def session(self, channel_id: ChannelId) -> StoredSession | None:
+        """The session, or None."""
+        ...
+
+    async def sessions(
+        self,
+        phases: Sequence[Phase],
+        *,
+        idle_since_ms: int | None = None,
+        finalized_before_ms: int | None = None,
+        limit: int | None = None,
+    ) -> list[StoredSession]:
+        """Sessions in one of these phases, oldest first.
+
+        Args:
+            phases: which ones.
+            idle_since_ms: of the open ones, only those that had no call after this time (unix milliseconds),
+                or whose client wants out.
+            finalized_before_ms: only those finalized before this time (unix milliseconds).
+            limit: at most so many.
+        """
+        ...
+
+    async def calls(self, channel_id: ChannelId, first: int, limit: int) -> list[Call]:
+        """Calls from index `first`, ascending, at most `limit`; admitted ones without an answer included."""
+        ...
+
+    async def unrecorded(self) -> list[tuple[ChannelId, Call]]:
+        """Admitted calls without an answer: after a restart these were interrupted."""
+        ...
+
+    async def find(self, session_id: int) -> list[StoredSession]:
+        """Sessions with this label (a reset devnet can repeat it)."""
+        ...
+
+
+class CardStore(Protocol):
+    """Cards that open sessions were opened under stay served by hash; scan positions survive a restart."""
+
+    async def put_card(self, descriptor_hash: Bytes32, card: bytes) -> None:
+        """Keep the canonical bytes of a card."""
+        ...
+
+    async def card(self, descriptor_hash: Bytes32) -> bytes | None:
+        """The card's canonical bytes, or None."""
+        ...
+
+    async def put_position(self, name: str, block_number: int, block_hash: bytes) -> None:
+        """Remember how far a chain scan came."""
+        ...
+
+    async def position(self, name: str) -> tuple[int, bytes] | None:
+        """The remembered position, or None."""
+        ...
+
+
+class Store(SessionWriter, SessionReader, CardStore, Protocol):
+    """The whole port."""
+
+    async def close(self) -> None:
+        """Finish queued writes and close."""
+        ...

@@ -1,0 +1,174 @@
+"""The SQLite store's schema: forward-only migrations. A file by newer software is refused, never changed."""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import Final
+
+from sqlite_utils import Database, Migrations
+
+from aioum.core.errors import ConfigError
+
+APPLICATION_ID: Final = 0x41696F75
+"""`PRAGMA application_id` of a store: tells it from any other SQLite file."""
+
+migrations = Migrations("aioum-node-store")
+
+# Amounts exceed SQLite's 64-bit integers: 16 bytes, big-endian, so they sort as numbers. uint256 are text.
+_INITIAL: Final = (
+    """
+    CREATE TABLE node (
+        id INTEGER PRIMARY KEY CHECK (id = 1),
+        incarnation BLOB NOT NULL,
+        -- Calls up to this one are in call_index.
+        indexed_seq INTEGER NOT NULL
+    ) STRICT
+    """,
+    """
+    CREATE TABLE sessions (
+        id INTEGER PRIMARY KEY,
+        channel_id BLOB NOT NULL UNIQUE CHECK (length(channel_id) = 32),
+        session_id TEXT NOT NULL,
+        chain_id INTEGER NOT NULL,
+        payment_manager BLOB NOT NULL,
+        payer BLOB NOT NULL,
+        payee BLOB NOT NULL,
+        token BLOB NOT NULL,
+        authorized_signer BLOB NOT NULL,
+        service_id TEXT NOT NULL,
+        terms_hash BLOB NOT NULL,
+        nonce BLOB NOT NULL,
+        roster_hash BLOB NOT NULL,
+        descriptor_hash BLOB NOT NULL,
+        commit_required INTEGER NOT NULL,
+        terms BLOB,
+        opened_at_ms INTEGER NOT NULL
+    ) STRICT
+    """,
+    "CREATE INDEX sessions_label ON sessions (session_id)",
+    # Rewritten with every step, so it holds nothing that never changes.
+    """
+    CREATE TABLE accounts (
+        id INTEGER PRIMARY KEY,
+        phase INTEGER NOT NULL,
+        seal_reason TEXT,
+        signed INTEGER NOT NULL,
+        close_pending INTEGER NOT NULL,
+        deposit BLOB NOT NULL,
+        accepted BLOB NOT NULL,
+        accepted_signature BLOB NOT NULL,
+        admitted INTEGER NOT NULL,
+        spent BLOB NOT NULL,
+        reserved BLOB NOT NULL,
+        failures INTEGER NOT NULL,
+        frontier BLOB NOT NULL,
+        ahead BLOB NOT NULL,
+        in_flight INTEGER NOT NULL,
+        active_at_ms INTEGER NOT NULL,
+        finalized_at_ms INTEGER,
+        transaction_hash BLOB
+    ) STRICT
+    """,
+    "CREATE INDEX accounts_phase ON accounts (phase)",
+    # In the order of arrival, so that a group of many sessions' calls fills few pages.
+    """
+    CREATE TABLE calls (
+        seq INTEGER PRIMARY KEY,
+        key INTEGER NOT NULL,
+        tool_id TEXT NOT NULL,
+        request BLOB NOT NULL,
+        price BLOB NOT NULL,
+        amount BLOB NOT NULL,
+        signature BLOB NOT NULL,
+        admitted_at_ms INTEGER NOT NULL
+    ) STRICT
+    """,
+    # Of the call with the same seq. Only ever inserted: the primary key is the compare-and-set.
+    """
+    CREATE TABLE answers (
+        seq INTEGER PRIMARY KEY,
+        response BLOB NOT NULL,
+        status INTEGER NOT NULL,
+        content_type TEXT NOT NULL,
+        failed INTEGER NOT NULL,
+        leaf BLOB NOT NULL CHECK (length(leaf) = 32),
+        charge BLOB NOT NULL,
+        recorded_at_ms INTEGER NOT NULL
+    ) STRICT
+    """,
+    # key = sessions.id << 24 | call index. Kept up to date in large pieces, because every session has its own
+    # page here; the calls since node.indexed_seq, which are few, are found by looking at each.
+    "CREATE TABLE call_index (key INTEGER PRIMARY KEY, seq INTEGER NOT NULL) STRICT",
+    # Columns as `rows` reads them.
+    """
+    CREATE VIEW stored_sessions AS
+    SELECT s.*, a.phase, a.seal_reason, a.signed, a.close_pending, a.deposit, a.accepted,
+        a.accepted_signature, a.admitted, a.spent, a.reserved, a.failures,
+        a.frontier, a.ahead, a.active_at_ms, a.finalized_at_ms,
+        a.transaction_hash
+    FROM sessions AS s JOIN accounts AS a USING (id)
+    """,
+    """
+    CREATE VIEW stored_calls AS
+    SELECT c.seq, c.key, c.tool_id, c.request, c.price, c.amount, c.signature,
+        r.response, r.status, r.content_type, r.failed, r.leaf, r.charge
+    FROM calls AS c LEFT JOIN answers AS r USING (seq)
+    """,
+    "CREATE TABLE cards (descriptor_hash BLOB PRIMARY KEY, card BLOB NOT NULL) STRICT",
+    """
+    CREATE TABLE positions (
+        name TEXT PRIMARY KEY,
+        block_number INTEGER NOT NULL,
+        block_hash BLOB NOT NULL
+    ) STRICT
+    """,
+)
+
+
+@migrations()
+def m001_initial(db: Database) -> None:
+    """Sessions, their accounts, calls and answers; cards; scan positions."""
+    for statement in _INITIAL:
+        db.execute(statement)
+
+
+def migrate(connection: sqlite3.Connection, new_incarnation: bytes) -> bytes:
+    """Bring a store up to date and return its incarnation.
+
+    Args:
+        connection: in autocommit mode.
+        new_incarnation: 16 random bytes that name this store from its creation on.
+
+    Raises:
+        ConfigError: `store-foreign`, the file is another program's; `store-too-new`, newer software wrote it.
+    """
+    (application_id,) = connection.execute("PRAGMA application_id").fetchone()
+    (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    if application_id != APPLICATION_ID:
+        if tables or application_id:
+            raise ConfigError("this SQLite file is not a node's store", code="store-foreign")
+        # Before the first table: a crash in between leaves a file that is recognized as ours and still empty.
+        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+    db = Database(connection, execute_plugins=False)
+    known = _known_migrations()
+    unknown = [migration.name for migration in migrations.applied(db) if migration.name not in known]
+    if unknown:
+        raise ConfigError(
+            f"the store has the migration {unknown[-1]}, which this version does not know",
+            code="store-too-new",
+            hint="run the version that wrote it, or a newer one",
+        )
+    migrations.apply(db)
+    connection.execute(
+        "INSERT OR IGNORE INTO node (id, incarnation, indexed_seq) VALUES (1, ?, 0)", (new_incarnation,)
+    )
+    (incarnation,) = connection.execute("SELECT incarnation FROM node").fetchone()
+    return bytes(incarnation)
+
+
+def _known_migrations() -> set[str]:
+    empty = Database(memory=True, execute_plugins=False)
+    try:
+        return {migration.name for migration in migrations.pending(empty)}
+    finally:
+        empty.close()

@@ -1,0 +1,334 @@
+"""The steps of sessions inside one transaction: decide on the state in memory, write once at the end.
+
+Everything here runs on the writer's thread. A step changes memory only after its decision stood, so one that
+is refused leaves no trace, and `write` puts the outcome of all steps of a group into the file with few
+statements. The memory mirrors the file: after a rollback it is dropped and read again.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from aioum.core import ledger
+from aioum.core.errors import Refused
+from aioum.core.hextext import to_hex
+from aioum.core.ledger import (
+    Admitted,
+    Answer,
+    Call,
+    CallRequest,
+    Limits,
+    Phase,
+    Recorded,
+    Repeat,
+    SessionState,
+)
+from aioum.core.types import Bytes32, ChannelId
+from aioum_node.store import rows
+from aioum_node.store.port import MAX_CALLS, SessionFacts, StoredSession
+
+_MOST_ROWS_PER_STATEMENT: Final = 64
+_MOST_CALLS_WITHOUT_INDEX: Final = 2_000
+_DELETE_CALLS_PER_STATEMENT: Final = 10_000
+_DELETE_CALLS: Final = (
+    "DELETE FROM answers WHERE seq IN (SELECT seq FROM call_index WHERE key >= ? AND key < ?)",
+    "DELETE FROM calls WHERE seq IN (SELECT seq FROM call_index WHERE key >= ? AND key < ?)",
+    "DELETE FROM call_index WHERE key >= ? AND key < ?",
+)
+
+
+class _Live:
+    """A session in memory. `in_flight`: this process's calls that are not recorded yet, with their seq."""
+
+    __slots__ = (
+        "active_at_ms",
+        "facts",
+        "finalized_at_ms",
+        "in_flight",
+        "opened_at_ms",
+        "row_id",
+        "state",
+        "transaction_hash",
+    )
+
+    def __init__(self, row_id: int, stored: StoredSession) -> None:
+        self.row_id = row_id
+        self.facts = stored.facts
+        self.state = stored.state
+        self.opened_at_ms = stored.opened_at_ms
+        self.active_at_ms = stored.active_at_ms
+        self.finalized_at_ms = stored.finalized_at_ms
+        self.transaction_hash = stored.transaction_hash
+        self.in_flight: dict[int, tuple[int, Call]] = {}
+
+    def stored(self) -> StoredSession:
+        return StoredSession(
+            self.facts,
+            self.state,
+            self.opened_at_ms,
+            self.active_at_ms,
+            self.finalized_at_ms,
+            self.transaction_hash,
+        )
+
+
+class SessionSteps:
+    """Sessions' steps over one connection; the caller begins and ends its transactions.
+
+    Args:
+        connection: in autocommit mode, used by this thread only.
+        limits: bounds of every session.
+        max_cached_sessions: how many sessions are kept in memory between transactions.
+    """
+
+    def __init__(self, connection: sqlite3.Connection, limits: Limits, max_cached_sessions: int) -> None:
+        self._connection = connection
+        self._limits = limits
+        self._max_cached_sessions = max_cached_sessions
+        self._live: dict[ChannelId, _Live] = {}
+        self._touched: dict[int, _Live] = {}
+        self._dirty: dict[int, _Live] = {}
+        self._calls: list[tuple[Any, ...]] = []
+        self._answers: list[tuple[Any, ...]] = []
+        self._gone: list[ChannelId] = []
+        self._last_seq = self._indexed_seq = 0
+        self._positions_known = False
+
+    def begin(self) -> None:
+        """A transaction has begun."""
+        if not self._positions_known:
+            query = "SELECT (SELECT coalesce(max(seq), 0) FROM calls), indexed_seq FROM node"
+            last, self._indexed_seq = self._connection.execute(query).fetchone()
+            # Numbers of deleted calls are not given again: the index would take their successors for known.
+            self._last_seq = max(last, self._indexed_seq)
+            self._positions_known = True
+
+    def open(self, facts: SessionFacts, state: SessionState, now_ms: int) -> StoredSession:
+        """`SessionWriter.open`."""
+        known = self._find(facts.channel_id)
+        if known is not None:
+            return known.stored()
+        (row_id,) = self._connection.execute("SELECT coalesce(max(id), 0) + 1 FROM sessions").fetchone()
+        self._connection.execute(rows.INSERT_SESSION, rows.session_row(row_id, facts, now_ms))
+        finalized_at_ms = now_ms if state.phase is Phase.FINAL else None
+        live = _Live(row_id, StoredSession(facts, state, now_ms, now_ms, finalized_at_ms))
+        self._live[facts.channel_id] = live
+        self._touch(live)
+        # A statement that fails takes the whole transaction with it, so the row above never stays alone.
+        self.write()
+        return live.stored()
+
+    def admit(self, channel_id: ChannelId, request: CallRequest, now_ms: int) -> Admitted | Repeat:
+        """`SessionWriter.admit`."""
+        live = self._get(channel_id)
+        state = live.state
+        decision = ledger.admit(state, request, self._earlier_call(live, request), self._limits)
+        if isinstance(decision, Repeat):
+            return decision
+        call = decision.call
+        if call.index >= MAX_CALLS:
+            raise Refused(f"the session holds {MAX_CALLS} calls already", code="too-many-calls")
+        self._last_seq += 1
+        self._calls.append(rows.call_row(self._last_seq, self._key(live, call.index), call, now_ms))
+        live.in_flight[call.index] = (self._last_seq, call)
+        live.state = decision.state
+        live.active_at_ms = now_ms
+        self._touch(live)
+        return decision
+
+    def record(self, channel_id: ChannelId, index: int, answer: Answer, now_ms: int) -> Recorded:
+        """`SessionWriter.record`."""
+        live = self._get(channel_id)
+        found = live.in_flight.get(index) or self._stored_call(live, index)
+        if found is None:
+            raise Refused(f"no call {index} was admitted", code="call-not-found")
+        seq, call = found
+        decision = ledger.record(live.state, call, answer, self._limits)
+        if not decision.won:
+            return decision
+        self._answers.append(rows.answer_row(seq, decision.call, answer, now_ms))
+        live.in_flight.pop(index, None)
+        live.state = decision.state
+        live.active_at_ms = now_ms
+        self._touch(live)
+        return decision
+
+    def update(
+        self,
+        channel_id: ChannelId,
+        change: Callable[[SessionState], SessionState],
+        now_ms: int,
+        transaction_hash: Bytes32 | None,
+    ) -> StoredSession:
+        """`SessionWriter.update`."""
+        live = self._get(channel_id)
+        after = change(live.state)
+        final = after.phase is Phase.FINAL
+        known_now = final and live.transaction_hash is None and transaction_hash is not None
+        if after != live.state or known_now:
+            if final and live.finalized_at_ms is None:
+                live.finalized_at_ms = now_ms
+            if known_now:
+                live.transaction_hash = transaction_hash
+            live.state = after
+            self._touch(live)
+        return live.stored()
+
+    def delete(self, channel_id: ChannelId) -> None:
+        """`SessionWriter.delete`."""
+        live = self._find(channel_id)
+        if live is None:
+            return
+        if live.state.phase is not Phase.FINAL:
+            raise Refused(f"the session {to_hex(channel_id)} is not final", code="session-not-final")
+        # Rows of this session that still wait would otherwise be written after it is gone.
+        self.write()
+        self._index_calls()
+        first = self._key(live, 0)
+        for start in range(first, first + live.state.admitted, _DELETE_CALLS_PER_STATEMENT):
+            keys = (start, min(start + _DELETE_CALLS_PER_STATEMENT, first + live.state.admitted))
+            for statement in _DELETE_CALLS:
+                self._connection.execute(statement, keys)
+        self._connection.execute("DELETE FROM accounts WHERE id = ?", (live.row_id,))
+        self._connection.execute("DELETE FROM sessions WHERE id = ?", (live.row_id,))
+        self._forget(live)
+
+    def put_card(self, descriptor_hash: bytes, card: bytes) -> None:
+        """`CardStore.put_card`."""
+        self._connection.execute("INSERT OR IGNORE INTO cards VALUES (?, ?)", (descriptor_hash, card))
+
+    def put_position(self, name: str, block_number: int, block_hash: bytes) -> None:
+        """`CardStore.put_position`."""
+        self._connection.execute(
+            "INSERT OR REPLACE INTO positions VALUES (?, ?, ?)", (name, block_number, block_hash)
+        )
+
+    def write(self) -> None:
+        """Write what the steps so far decided."""
+        self._insert(rows.INSERT_CALLS, rows.CALL_WIDTH, self._calls)
+        self._insert(rows.INSERT_ANSWERS, rows.ANSWER_WIDTH, self._answers)
+        accounts = [
+            rows.account_row(
+                row_id, live.state, live.active_at_ms, live.finalized_at_ms, live.transaction_hash
+            )
+            for row_id, live in self._dirty.items()
+        ]
+        self._insert(rows.UPSERT_ACCOUNTS, rows.ACCOUNT_WIDTH, accounts)
+        if self._last_seq - self._indexed_seq > _MOST_CALLS_WITHOUT_INDEX:
+            self._index_calls()
+        self._calls.clear()
+        self._answers.clear()
+        self._dirty.clear()
+
+    def rolled_back(self) -> None:
+        """The transaction is undone: forget everything, the file knows better."""
+        self._gone.extend(self._live)
+        for kept in (self._live, self._touched, self._dirty, self._calls, self._answers):
+            kept.clear()
+        self._positions_known = False
+
+    def committed(self) -> tuple[list[StoredSession], list[ChannelId]]:
+        """The transaction is durable: the sessions it changed, and those that are in memory no longer."""
+        for live in [live for live in self._touched.values() if live.state.phase is Phase.FINAL]:
+            self._forget(live)
+        changed = [live.stored() for live in self._touched.values()]
+        self._touched.clear()
+        while len(self._live) > self._max_cached_sessions:
+            # The one that came in first: it is read again when it is needed.
+            channel_id = next(iter(self._live))
+            del self._live[channel_id]
+            self._gone.append(channel_id)
+        return changed, self.take_gone()
+
+    def take_gone(self) -> list[ChannelId]:
+        """Sessions that left memory since this was asked last."""
+        gone = self._gone
+        self._gone = []
+        return gone
+
+    def _index_calls(self) -> None:
+        self._connection.execute(
+            "INSERT INTO call_index SELECT key, seq FROM calls WHERE seq > ? ORDER BY key",
+            (self._indexed_seq,),
+        )
+        self._connection.execute("UPDATE node SET indexed_seq = ?", (self._last_seq,))
+        self._indexed_seq = self._last_seq
+
+    def _insert(self, statement: str, width: int, values: Sequence[tuple[Any, ...]]) -> None:
+        # Each statement gives up the interpreter lock once, and getting it back from a busy loop can take
+        # milliseconds; so many rows share one. Power-of-two sizes keep the set of prepared statements small.
+        position = 0
+        while position < len(values):
+            count = min(_MOST_ROWS_PER_STATEMENT, 1 << ((len(values) - position).bit_length() - 1))
+            chunk = values[position : position + count]
+            row = f"({', '.join('?' * width)})"
+            self._connection.execute(
+                statement.format(rows=", ".join([row] * count)), [value for item in chunk for value in item]
+            )
+            position += count
+
+    def _touch(self, live: _Live) -> None:
+        self._dirty[live.row_id] = live
+        self._touched[live.row_id] = live
+
+    def _forget(self, live: _Live) -> None:
+        self._live.pop(live.facts.channel_id, None)
+        self._dirty.pop(live.row_id, None)
+        self._touched.pop(live.row_id, None)
+        self._gone.append(live.facts.channel_id)
+
+    def _get(self, channel_id: ChannelId) -> _Live:
+        live = self._find(channel_id)
+        if live is None:
+            raise Refused(f"no session {to_hex(channel_id)}", code="channel-not-found")
+        return live
+
+    def _find(self, channel_id: ChannelId) -> _Live | None:
+        live = self._live.get(channel_id)
+        if live is None:
+            row = self._connection.execute(
+                "SELECT * FROM stored_sessions WHERE channel_id = ?", (channel_id,)
+            ).fetchone()
+            if row is None:
+                return None
+            live = self._live[channel_id] = _Live(*rows.read_session(row))
+        return live
+
+    def _earlier_call(self, live: _Live, request: CallRequest) -> Call | None:
+        if live.state.signed:
+            found = None if request.cursor is None else self._stored_call(live, request.cursor)
+            return None if found is None else found[1]
+        # Amounts of an unsigned session rise with every call: above the highest there is nothing to find, and
+        # below it halving finds the call, the newest first because that is what is repeated.
+        if request.amount > live.state.accepted:
+            return None
+        low, high = 0, live.state.admitted
+        middle = high - 1
+        while low < high:
+            found = self._stored_call(live, middle)
+            if found is None:
+                return None
+            if found[1].amount == request.amount:
+                return found[1]
+            if found[1].amount < request.amount:
+                low = middle + 1
+            else:
+                high = middle
+            middle = (low + high) // 2
+        return None
+
+    def _stored_call(self, live: _Live, index: int) -> tuple[int, Call] | None:
+        if not 0 <= index < live.state.admitted:
+            return None
+        self.write()
+        key = self._key(live, index)
+        row = self._connection.execute(
+            rows.SELECT_CALLS, {"first": key, "end": key + 1, "limit": 1}
+        ).fetchone()
+        return None if row is None else rows.read_call(row)
+
+    @staticmethod
+    def _key(live: _Live, index: int) -> int:
+        return live.row_id << rows.CALL_BITS | index

@@ -1,0 +1,88 @@
+"""An HTTP service as a tool: the arguments are posted as JSON, the body of a 2xx answer is the response."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import aiohttp
+import structlog
+
+from aioum.core.canonical import canonical_bytes
+from aioum.core.ledger import Answer
+from aioum.core.wire import JsonObject
+from aioum_node.failures import answer_of, failed
+
+_log = structlog.get_logger(__name__)
+_READ_SIZE_BYTES = 65_536
+_FALLBACK_CONTENT_TYPE = "text/plain; charset=utf-8"
+
+
+class HttpUpstream:
+    """Posts canonical arguments to one fixed URL, without redirects, cookies or proxies from the environment.
+
+    The limit on the response counts decoded bytes, so a compressed answer cannot grow past it.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        tool_id: str,
+        headers: Mapping[str, str],
+        connect_timeout_seconds: float,
+        max_connections: int,
+        max_response_bytes: int,
+    ) -> None:
+        self._url = url
+        self._tool_id = tool_id
+        self._headers = {"Content-Type": "application/json", **headers}
+        self._connect_timeout_seconds = connect_timeout_seconds
+        self._max_connections = max_connections
+        self._max_response_bytes = max_response_bytes
+        self._session: aiohttp.ClientSession | None = None
+
+    async def run(self, arguments: JsonObject, request: bytes, timeout_seconds: float) -> Answer:
+        """Post once; nothing is retried, since the service may charge or act on each request."""
+        timeout = aiohttp.ClientTimeout(total=timeout_seconds, sock_connect=self._connect_timeout_seconds)
+        try:
+            async with self._client().post(
+                self._url,
+                data=canonical_bytes(arguments),
+                headers=self._headers,
+                timeout=timeout,
+                allow_redirects=False,
+            ) as response:
+                return await self._read(response)
+        except TimeoutError as error:
+            # A connection that cannot be made in its own, shorter time is a timeout to aiohttp too.
+            unreachable = isinstance(error, aiohttp.ConnectionTimeoutError)
+            return failed("upstream-unreachable" if unreachable else "tool-timeout")
+        except aiohttp.ClientError as error:
+            _log.warning("upstream-unreachable", tool=self._tool_id, error=type(error).__name__)
+            return failed("upstream-unreachable")
+
+    async def _read(self, response: aiohttp.ClientResponse) -> Answer:
+        if not 200 <= response.status < 300:
+            _log.warning("upstream-refused", tool=self._tool_id, status=response.status)
+            return failed("tool-failed")
+        body = bytearray()
+        async for chunk in response.content.iter_chunked(_READ_SIZE_BYTES):
+            body += chunk
+            if len(body) > self._max_response_bytes:
+                return failed("response-too-large")
+        content_type = response.headers.get("Content-Type", _FALLBACK_CONTENT_TYPE)
+        return answer_of(bytes(body), content_type, max_bytes=self._max_response_bytes)
+
+    def _client(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            self._session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(limit=self._max_connections),
+                cookie_jar=aiohttp.DummyCookieJar(),
+                trust_env=False,
+            )
+        return self._session
+
+    async def close(self) -> None:
+        """Close the connections."""
+        if self._session is not None:
+            await self._session.close()

@@ -1,0 +1,242 @@
+"""Following the chain: what happened to our channels, and whether it is still so."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Final
+
+import structlog
+
+from aioum.chain.client import Chain
+from aioum.chain.model import BlockRef, ChainEvent, ChainSession
+from aioum.chain.scan import MAX_RANGE_BLOCKS, first_block_since
+from aioum.core.errors import AioumError
+from aioum.core.hextext import address_text, to_hex
+from aioum.core.ledger import Phase, SessionState, finalize
+from aioum.core.types import Bytes32, ChannelId
+from aioum_node.settlement_rules import observed
+from aioum_node.store.port import Store, StoredSession
+
+_LIVING: Final = (Phase.OPEN, Phase.SEALED)
+# Read again with every look, so that an ordinary reorganization shows as events that come and go.
+_WINDOW_BLOCKS: Final = 32
+_CONCURRENT_READS: Final = 8
+
+_log = structlog.get_logger(__name__)
+
+_EventKey = tuple[Bytes32, Bytes32, int]
+
+
+class ChainWatcher:
+    """Keeps deposits, pending closes and finalizations of known channels in step with the chain.
+
+    Events only say which channels to look at; what is stored is always the channel's state as read. So a look
+    can be repeated, and one that was missed costs nothing but time.
+
+    Args:
+        store: deposits count there from finality depth on, pending closes from the newest block on.
+        chain: where to look.
+        confirmations: blocks that make something final, its own included.
+        interval_seconds: pause between looks.
+        now_ms: unix milliseconds.
+        on_change: told the channel of every session that was changed here.
+        on_look: told after every look of `run` that came to its end.
+    """
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        chain: Chain,
+        confirmations: int,
+        interval_seconds: float,
+        now_ms: Callable[[], int],
+        on_change: Callable[[ChannelId], None] = lambda channel_id: None,
+        on_look: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._store = store
+        self._chain = chain
+        self._confirmations = confirmations
+        self._interval_seconds = interval_seconds
+        self._now_ms = now_ms
+        self._on_change = on_change
+        self._on_look = on_look
+        # Another PaymentManager has another history, and a position of its own.
+        self._name = f"payment-manager:{chain.chain_id}:{address_text(chain.payment_manager)}"
+        self._seen: dict[_EventKey, ChainEvent] = {}
+        self._not_final: dict[ChannelId, int] = {}
+
+    async def run(self) -> None:
+        """Look again and again, until canceled. A chain or store that fails is asked again after a pause."""
+        failing: str | None = None
+        while True:
+            try:
+                await self.look()
+                self._on_look()
+                failing = None
+            except AioumError as error:
+                if error.code != failing:
+                    _log.warning("watching-failed", code=error.code, error=str(error))
+                failing = error.code
+            await asyncio.sleep(self._interval_seconds)
+
+    async def look(self) -> None:
+        """Take over what happened since the last look.
+
+        Raises:
+            ChainError: as `Chain`.
+            AioumError: `store-failed`.
+        """
+        head = await self._chain.head()
+        first = await self._first_block(head)
+        transactions: dict[ChannelId, Bytes32] = {}
+        for start in range(first, head.number + 1, MAX_RANGE_BLOCKS):
+            end = min(start + MAX_RANGE_BLOCKS - 1, head.number)
+            events = await self._chain.events(start, end)
+            await self._take_over(events, start, end, head, transactions)
+        final = [
+            channel_id for channel_id, number in self._not_final.items() if self._depth(number, head) <= 0
+        ]
+        await self._refresh_all(final, head, transactions)
+        for channel_id in final:
+            del self._not_final[channel_id]
+        await self._remember(head)
+
+    async def refresh(
+        self, channel_id: ChannelId, head: BlockRef, transaction_hash: Bytes32 | None = None
+    ) -> None:
+        """Read one channel and store what changed.
+
+        Args:
+            channel_id: unknown and final ones are left alone.
+            head: the newest block.
+            transaction_hash: of the channel's newest event, where it is known.
+        """
+        stored = await self._store.session(channel_id)
+        if stored is None or stored.state.phase is Phase.FINAL or not self._is_ours(stored):
+            return
+        newest = await self._chain.session(channel_id, head.number)
+        final = newest
+        if self._confirmations > 1:
+            final = await self._chain.session(channel_id, max(0, head.number - self._confirmations + 1))
+        if final is not None and final.is_finalized:
+            if transaction_hash is None:
+                transaction_hash = await finalizing_transaction(self._chain, final, head)
+            await self._store.update(channel_id, finalize, self._now_ms(), transaction_hash=transaction_hash)
+            self._on_change(channel_id)
+            return
+        if newest is None:
+            _log.warning("channel-not-on-chain", channel=to_hex(channel_id), block=head.number)
+
+        def observe(state: SessionState) -> SessionState:
+            return observed(state, newest=newest, final=final)
+
+        if observe(stored.state) != stored.state:
+            await self._store.update(channel_id, observe, self._now_ms())
+            self._on_change(channel_id)
+
+    async def _first_block(self, head: BlockRef) -> int:
+        """The first block to scan; where the position is lost, every known channel is read again instead."""
+        position = await self._store.position(self._name)
+        if position is not None:
+            number, block_hash = position
+            block = await self._chain.block(number)
+            if block is not None and block.hash == block_hash:
+                return number + 1
+            _log.warning(
+                "chain-replaced",
+                block=number,
+                expected=to_hex(block_hash),
+                found=None if block is None else to_hex(block.hash),
+                effect="every open session is read again",
+            )
+        self._seen.clear()
+        self._not_final.clear()
+        living = await self._store.sessions(_LIVING)
+        ours = [stored.facts.channel_id for stored in living if self._is_ours(stored)]
+        await self._refresh_all(ours, head, {})
+        # What these reads saw at the newest block may not be final yet.
+        self._not_final.update(dict.fromkeys(ours, head.number))
+        return max(self._chain.first_block, head.number - _WINDOW_BLOCKS)
+
+    async def _take_over(
+        self,
+        events: list[ChainEvent],
+        start: int,
+        end: int,
+        head: BlockRef,
+        transactions: dict[ChannelId, Bytes32],
+    ) -> None:
+        found = {(event.block_hash, event.transaction_hash, event.log_index): event for event in events}
+        changed: dict[ChannelId, int] = {}
+        for key, event in found.items():
+            if event.channel_id is not None:
+                transactions[event.channel_id] = event.transaction_hash
+                if key not in self._seen:
+                    changed[event.channel_id] = event.block_number
+        vanished = [
+            key
+            for key, event in self._seen.items()
+            # The last range stands for what a longer chain of before had beyond the head, too.
+            if key not in found
+            and start <= event.block_number
+            and (event.block_number <= end or end == head.number)
+        ]
+        for key in vanished:
+            event = self._seen.pop(key)
+            if event.channel_id is not None:
+                # Reorganized away: what it did is undone, or done elsewhere.
+                changed.setdefault(event.channel_id, head.number)
+        await self._refresh_all(list(changed), head, transactions)
+        # Only now: had a read failed, the next look must find these events new.
+        self._seen.update(found)
+        self._not_final.update(changed)
+
+    async def _refresh_all(
+        self, channel_ids: list[ChannelId], head: BlockRef, transactions: dict[ChannelId, Bytes32]
+    ) -> None:
+        for start in range(0, len(channel_ids), _CONCURRENT_READS):
+            outcomes = await asyncio.gather(
+                *(
+                    self.refresh(channel_id, head, transactions.get(channel_id))
+                    for channel_id in channel_ids[start : start + _CONCURRENT_READS]
+                ),
+                return_exceptions=True,
+            )
+            for outcome in outcomes:
+                if isinstance(outcome, BaseException):
+                    raise outcome
+
+    async def _remember(self, head: BlockRef) -> None:
+        window = _WINDOW_BLOCKS + self._confirmations
+        number = max(self._chain.first_block, head.number - window)
+        block = await self._chain.block(number)
+        if block is None:
+            return
+        self._seen = {key: event for key, event in self._seen.items() if event.block_number > number}
+        await self._store.put_position(self._name, block.number, block.hash)
+
+    def _depth(self, block_number: int, head: BlockRef) -> int:
+        """Blocks that are missing until `block_number` is final."""
+        return self._confirmations - (head.number - block_number + 1)
+
+    def _is_ours(self, stored: StoredSession) -> bool:
+        facts = stored.facts
+        return (facts.chain_id, facts.payment_manager) == (self._chain.chain_id, self._chain.payment_manager)
+
+
+async def finalizing_transaction(chain: Chain, session: ChainSession, head: BlockRef) -> Bytes32 | None:
+    """The transaction that finalized a channel; None where the endpoint does not find its event.
+
+    Args:
+        chain: where to look.
+        session: the finalized channel; its own time leads to the block.
+        head: the newest block to look at.
+    """
+    first = await first_block_since(chain.rpc, session.finalized_at, chain.first_block, head.number)
+    last = await first_block_since(chain.rpc, session.finalized_at + 1, first, head.number) - 1
+    for event in reversed(await chain.events(first, last, session.channel_id)):
+        if event.name == "Finalized":
+            return event.transaction_hash
+    return None

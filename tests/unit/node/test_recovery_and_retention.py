@@ -1,0 +1,85 @@
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from aioum.core.ledger import Limits, Phase, finalize
+from aioum.core.problem import PROBLEM_CONTENT_TYPE, problem_code
+from aioum.core.types import ChannelId
+from aioum_node.recovery import interrupt_session, recover_interrupted
+from aioum_node.retention import RetentionLoop, remove_old
+from aioum_node.store.sqlite import STORE_FILE, SqliteStore
+from tests.unit.node.store.conformance import admitted
+from tests.unit.node.store.samples import NOW_MS, PRICE, answer, channel, facts, opened
+
+RETENTION_MS = 1_000
+
+
+@pytest.fixture
+async def store(tmp_path: Path) -> AsyncIterator[SqliteStore]:
+    async with SqliteStore(tmp_path / STORE_FILE, Limits(max_in_flight=200)) as opened_store:
+        yield opened_store
+
+
+async def test_interrupted_calls_are_recorded_as_failed_and_cost_nothing(store: SqliteStore) -> None:
+    for number in (1, 2):
+        await store.open(facts(number), opened(number, signed=True), NOW_MS)
+        for cursor in range(100):
+            await admitted(store, number, 100 * PRICE, cursor=cursor)
+        await store.record(channel(number), 50, answer(), NOW_MS)
+    assert await recover_interrupted(store, NOW_MS) == 198
+    assert await recover_interrupted(store, NOW_MS) == 0
+    for number in (1, 2):
+        stored = await store.session(channel(number))
+        assert stored is not None
+        assert (stored.state.drained, stored.state.spent, stored.state.reserved) == (True, PRICE, 0)
+        calls = await store.calls(channel(number), 0, 100)
+        for call in calls[:50] + calls[51:]:
+            assert call.answer is not None
+            assert problem_code(call.answer.response) == "interrupted"
+            assert (call.answer.status, call.answer.content_type) == (500, PROBLEM_CONTENT_TYPE)
+            assert (call.answer.failed, call.charge) == (True, 0)
+
+
+async def test_interrupting_one_session_leaves_the_others_calls_alone(store: SqliteStore) -> None:
+    for number in (1, 2):
+        await store.open(facts(number), opened(number, signed=True), NOW_MS)
+        for cursor in range(70):
+            await admitted(store, number, 100 * PRICE, cursor=cursor)
+    stored = await store.session(channel(1))
+    assert stored is not None
+    await interrupt_session(store, stored, NOW_MS)
+    assert {channel_id for channel_id, _ in await store.unrecorded()} == {channel(2)}
+    late = await store.record(channel(1), 69, answer("late"), NOW_MS)
+    assert (late.won, late.call.charge) == (False, 0)
+
+
+async def test_only_final_sessions_older_than_the_limit_are_removed(store: SqliteStore) -> None:
+    for number in (1, 2, 3):
+        await store.open(facts(number), opened(number), NOW_MS - 10 * RETENTION_MS)
+        await admitted(store, number, PRICE)
+    await store.update(channel(1), finalize, NOW_MS - RETENTION_MS - 1)
+    await store.update(channel(2), finalize, NOW_MS - RETENTION_MS)
+    removed = await remove_old(store, now_ms=NOW_MS, retention_ms=RETENTION_MS)
+    assert removed == [channel(1)]
+    left = await store.sessions(tuple(Phase))
+    assert [stored.facts.channel_id for stored in left] == [channel(2), channel(3)]
+    assert await store.calls(channel(1), 0, 9) == []
+
+
+async def test_one_round_removes_everything_that_is_old_enough_and_tells_each(store: SqliteStore) -> None:
+    for number in range(1, 251):
+        await store.open(facts(number), opened(number), NOW_MS)
+        await store.update(channel(number), finalize, NOW_MS)
+    told: list[ChannelId] = []
+    loop = RetentionLoop(
+        store=store,
+        retention_ms=RETENTION_MS,
+        interval_seconds=60,
+        now_ms=lambda: NOW_MS + RETENTION_MS + 1,
+        on_removed=told.append,
+    )
+    assert await loop.run_once() == 250
+    assert told == [channel(number) for number in range(1, 251)]
+    assert await store.sessions(tuple(Phase)) == []
+    assert await loop.run_once() == 0
