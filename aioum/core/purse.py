@@ -166,8 +166,7 @@ def abandon_call(state: PurseState) -> PurseState:
 def adopt_answer(
     state: PurseState, abandoned: Outstanding, response: bytes, receipt: CallReceipt
 ) -> PurseState:
-    """Take over a call that was given up although the operator had recorded it (a refusal can be forged on
-    the way).
+    """Take over a call that was given up although the operator had recorded it: a refusal can be forged.
 
     The operator recorded it before anything that we signed later, so it is the next call of our record.
 
@@ -186,8 +185,12 @@ def accept_settlement(
     """Hold what the chain says of a finalized session against our own record. Nothing can be paid afterwards.
 
     Args:
-        root, call_count: what is anchored; both zero where nothing is.
-        settled, refunded, deposit: base units.
+        state: our own record.
+        root: what is anchored; zero where nothing is.
+        call_count: calls under that root.
+        settled: base units captured.
+        refunded: base units returned to the payer.
+        deposit: base units that were in the channel.
 
     Raises:
         Divergence: `captured-above-spent`, `anchored-root-mismatch`, `unanswered-call-anchored` (one call

@@ -5,6 +5,7 @@ import {SafeERC20} from "@openzeppelin/contracts/token/ERC20/utils/SafeERC20.sol
 
 import {IEscrow} from "../../src/interfaces/IEscrow.sol";
 import {Settlement} from "../../src/interfaces/IPaymentManager.sol";
+import {GasFloor} from "../../src/libraries/GasFloor.sol";
 import {TokenTransfer} from "../../src/libraries/TokenTransfer.sol";
 import {PaymentFixture} from "../base/PaymentFixture.sol";
 import {BurnerToken, DenylistToken, FalseToken, MintableToken, SilentToken, SkewToken} from "../mocks/Tokens.sol";
@@ -179,6 +180,16 @@ contract TokenZooTest is PaymentFixture {
             address(manager).call{gas: _bound(gasLimit, 50_000, 600_000)}(abi.encodeCall(manager.settleSession, (item)));
         vm.assertEq(manager.credits(address(token), payee) + manager.credits(address(token), client), 0);
         vm.assertEq(token.balanceOf(payee), done ? 700 : 0);
+    }
+
+    function test_a_settlement_with_too_little_gas_for_its_transfers_says_so() public {
+        Settlement memory item = _settlement(_open(), 700);
+        vm.prank(operator);
+        (bool done, bytes memory answer) =
+            address(manager).call{gas: 250_000}(abi.encodeCall(manager.settleSession, (item)));
+        vm.assertFalse(done);
+        // forge-lint: disable-next-line(unsafe-typecast)
+        vm.assertTrue(bytes4(answer) == GasFloor.InsufficientGas.selector);
     }
 
     function _openIn(MintableToken other) private returns (bytes32 channel) {

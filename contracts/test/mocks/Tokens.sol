@@ -25,7 +25,7 @@ contract DenylistToken is MintableToken {
     }
 }
 
-/// @notice Keeps one percent of what moves, or adds as much, while `skewed`.
+/// @notice Keeps one percent of what moves, or adds as much.
 contract SkewToken is MintableToken {
     bool public adds;
 

@@ -9,6 +9,7 @@ import {PaymentManager} from "../../src/PaymentManager.sol";
 contract Wallet {
     enum Mode {
         Owner,
+        Slow,
         Reject,
         Revert,
         BurnGas,
@@ -18,6 +19,8 @@ contract Wallet {
         BooleanAnswer
     }
 
+    // A little less than the payment manager grants.
+    uint256 private constant _SLOW_GAS = 144_000;
     bytes4 private constant _MAGIC = 0x1626ba7e;
 
     address public immutable owner;
@@ -43,6 +46,10 @@ contract Wallet {
     }
 
     function isValidSignature(bytes32 digest, bytes calldata signature) external view returns (bytes4) {
+        if (mode == Mode.Slow) {
+            uint256 start = gasleft();
+            while (start - gasleft() < _SLOW_GAS) {}
+        }
         if (mode == Mode.Reject) return bytes4(0xffffffff);
         if (mode == Mode.Revert) revert("no");
         if (mode == Mode.BurnGas) {

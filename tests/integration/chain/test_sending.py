@@ -241,7 +241,7 @@ async def test_a_transaction_replaced_by_another_program_is_superseded(
         await chain.rpc.broadcast(
             bytes(Account.sign_transaction(replacement, key.secret_bytes()).raw_transaction)
         )
-        await own_devnet.mine()
+        await own_devnet.mine(2)
         error = await sending
         assert isinstance(error, AioumError)
         assert error.code == "transaction-superseded"

@@ -93,15 +93,16 @@ def test_channel_id_equals_the_vector(case: dict[str, Any]) -> None:
 def test_terms_hash_salt_and_channel_id_of_a_session_equal_the_vector(case: dict[str, Any]) -> None:
     raw = case["terms"]
     terms = payment.Terms(
-        *(
-            hextext.address(raw[name])
-            for name in ("operator", "payee", "token", "receiptSigner", "arbitrator")
-        ),
-        hextext.bytes32(raw["descriptorHash"]),
-        raw["commitRequired"],
-        raw["disputeWindow"],
-        raw["rulingPeriod"],
-        int(raw["disputeBond"]),
+        operator=hextext.address(raw["operator"]),
+        payee=hextext.address(raw["payee"]),
+        token=hextext.address(raw["token"]),
+        receipt_signer=hextext.address(raw["receiptSigner"]),
+        arbitrator=hextext.address(raw["arbitrator"]),
+        descriptor_hash=hextext.bytes32(raw["descriptorHash"]),
+        commit_required=raw["commitRequired"],
+        dispute_window_seconds=raw["disputeWindow"],
+        ruling_period_seconds=raw["rulingPeriod"],
+        dispute_bond=int(raw["disputeBond"]),
     )
     terms_hash = payment.terms_hash(
         DOMAIN.chain_id, hextext.address(case["registry"]), int(raw["serviceId"]), terms
