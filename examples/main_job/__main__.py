@@ -117,7 +117,7 @@ async def _verify(package: Path, deployment: Deployment) -> dict[str, Any]:
         "--deployment",
         str(deployment_file),
         "--exec",
-        f"{sys.executable} -m examples.documents.reexecute",
+        f"{sys.executable} -m examples.services.reading_room.reexecute",
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
     )

@@ -22,15 +22,15 @@ python_path = ["{repository}"]
 
 [deterministic]
 kind = "command"
-entry = "python -m examples.documents.reexecute"
+entry = "python -m examples.services.reading_room.reexecute"
 
 [[tools]]
-python = "examples.documents.service"
+python = "examples.services.reading_room.service"
 
 [[tools]]
 id = "digest"
 description = "SHA-256 of a text."
-command = ["{python}", "{repository}/examples/documents/digest.py"]
+command = ["{python}", "{repository}/examples/services/reading_room/digest.py"]
 price = "0.001"
 timeout_seconds = 10
 deterministic = true

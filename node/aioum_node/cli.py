@@ -78,14 +78,14 @@ def _loaded(config_file: Path | None, flags: dict[str, Any]) -> Settings:
 @click.version_option(__version__, prog_name="aioum-node")
 @click.option("-v", "--verbose", is_flag=True, help="Show tracebacks.")
 def main(verbose: bool) -> None:
-    r"""Sell tool calls: meter, record, prove and settle them.
+    """Sell tool calls: meter, record, prove and settle them.
 
     \b
     A first service on a local chain:
       aioum devnet up
       aioum-node init --dir shop --devnet-account 1
       aioum-node run --dir shop --register
-    """
+    """  # noqa: D301 - click wants this very character before a block that keeps its lines
 
 
 @main.command()
@@ -113,14 +113,14 @@ def init(
     node_dir: str | None,
     as_json: bool,
 ) -> None:
-    r"""Make a node's folder with keys, settings and two tools to begin with.
+    """Make a node's folder with keys, settings and two tools to begin with.
 
     \b
     Examples:
       aioum-node init --dir shop
       aioum-node init --dir shop --template examples/services/library --devnet-account 1
       pass show operator | aioum-node init --dir shop --import-key -
-    """
+    """  # noqa: D301 - click wants this very character before a block that keeps its lines
     if key_source is not None and devnet_account is not None:
         raise click.UsageError("--import-key and --devnet-account exclude each other")
     settings = load_settings(flags={"node_dir": node_dir, "service_name": name})
@@ -146,12 +146,12 @@ def init(
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
 @_settings_options
 def register(url: str | None, as_json: bool, config_file: Path | None, **flags: Any) -> None:
-    r"""Publish the service, or its new card, in the registry; stop the node first.
+    """Publish the service, or its new card, in the registry; stop the node first.
 
     \b
     Example:
       aioum-node register --dir shop --url https://tools.example
-    """
+    """  # noqa: D301 - click wants this very character before a block that keeps its lines
     settings = _loaded(config_file, flags)
 
     async def work() -> None:
@@ -180,13 +180,13 @@ def register(url: str | None, as_json: bool, config_file: Path | None, **flags: 
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout once the node serves.")
 @_settings_options
 def run(register: bool, as_json: bool, config_file: Path | None, **flags: Any) -> None:
-    r"""Serve until SIGINT or SIGTERM; running calls are finished first.
+    """Serve until SIGINT or SIGTERM; running calls are finished first.
 
     \b
     Examples:
       aioum-node run --dir shop
       AIOUM_LISTEN_PORT=80 aioum-node run --dir shop --log-format json
-    """
+    """  # noqa: D301 - click wants this very character before a block that keeps its lines
     settings = _loaded(config_file, flags)
 
     async def work() -> None:
@@ -220,12 +220,12 @@ def run(register: bool, as_json: bool, config_file: Path | None, **flags: Any) -
 @click.option("--hash", "only_hash", is_flag=True, help="Only the descriptor hash.")
 @_settings_options
 def card(only_hash: bool, config_file: Path | None, **flags: Any) -> None:
-    r"""Print the canonical card that the settings give.
+    """Print the canonical card that the settings give.
 
     \b
     Example:
       aioum-node card --dir shop | python3 -m json.tool
-    """
+    """  # noqa: D301 - click wants this very character before a block that keeps its lines
     settings = _loaded(config_file, flags)
 
     async def work() -> None:
@@ -244,12 +244,12 @@ def card(only_hash: bool, config_file: Path | None, **flags: Any) -> None:
 )
 @_settings_options
 def show_settings(markdown: bool, config_file: Path | None, **flags: Any) -> None:
-    r"""Print the settings in effect as JSON.
+    """Print the settings in effect as JSON.
 
     \b
     Example:
       aioum-node settings --dir shop
-    """
+    """  # noqa: D301 - click wants this very character before a block that keeps its lines
     if markdown:
         click.echo(settings_table(), nl=False)
         return

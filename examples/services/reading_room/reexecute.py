@@ -9,7 +9,7 @@ import hashlib
 import json
 import sys
 
-from examples.documents.service import wordcount
+from examples.services.reading_room.service import wordcount
 
 
 def main() -> None:

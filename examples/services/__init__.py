@@ -1,0 +1,1 @@
+"""Services that people would buy from."""
