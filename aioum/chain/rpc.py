@@ -59,25 +59,16 @@ class Rpc:
         self._contracts: dict[tuple[str, Address], Any] = {}
 
     async def __aenter__(self) -> Self:
-        from aiohttp import ClientSession, ClientTimeout, ServerDisconnectedError, TCPConnector
-        from web3 import AsyncHTTPProvider, AsyncWeb3
-        from web3.providers.rpc.utils import ExceptionRetryConfiguration
+        from aiohttp import ClientSession, ClientTimeout, TCPConnector
+        from web3 import AsyncWeb3
+
+        from aioum.chain.provider import SessionProvider
 
         timeout = ClientTimeout(total=self._request_timeout_seconds)
-        self._provider = AsyncHTTPProvider(
-            self.rpc_url,
-            request_kwargs={"timeout": timeout},
-            exception_retry_configuration=ExceptionRetryConfiguration(
-                errors=(ServerDisconnectedError, ConnectionResetError),
-                retries=3,
-                backoff_factor=0.05,
-                method_allowlist=_REPEATABLE,
-            ),
-        )
+        self._session = ClientSession(timeout=timeout, connector=TCPConnector(limit=32))
+        self._provider = SessionProvider(self.rpc_url, self._session, _REPEATABLE)
         # A contract must not be able to make us fetch addresses of its choice (EIP-3668).
         self._provider.global_ccip_read_enabled = False
-        self._session = ClientSession(timeout=timeout, connector=TCPConnector(limit=32))
-        await self._provider.cache_async_session(self._session)
         self._web3 = AsyncWeb3(self._provider, middleware=[])
         self._eth = self._web3.eth
         return self

@@ -99,8 +99,10 @@ def reset(directory: Path | None, port: int | None, as_json: bool) -> None:
 
 
 def _devnet(directory: Path | None) -> Devnet:
+    from aioum.cli.logs import logs_to_stderr
     from aioum.devnet.control import Devnet
 
+    logs_to_stderr()
     return Devnet(directory)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from aioum.cli.keys import KeySource
+from aioum.cli.logs import logs_to_stderr
 from aioum.cli.record import recorded_session
 from aioum.cli.settings import Settings
 from aioum.client.closing import Closed
@@ -31,6 +32,7 @@ async def market(
         ChainError: no deployment, or the chain cannot be asked.
         ConfigError: there is no usable key.
     """
+    logs_to_stderr()
     target = settings.deployment()
     key = key_source.load(target.chain_id)
     async with Marketplace(

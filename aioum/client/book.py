@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from aioum.client.journal import Journal
 from aioum.client.records import CallPhase, CallRecord, Evidence, SessionFacts, SessionPhase, SessionRecord
 from aioum.client.sqlite_writer import JournalError
 from aioum.core.canonical import JsonValue
-from aioum.core.errors import AioumError
+from aioum.core.errors import AioumError, InvalidInput
 from aioum.core.hextext import to_hex
 from aioum.core.purse import PurseState, abandon_call, stop_paying
 from aioum.core.transcript import Entry
 from aioum.core.types import ChannelId
 from aioum.core.wire import JsonObject, SignedReceipt, SignedStatement
+
+_MAX_DETAIL_CHARACTERS: Final = 65_536
 
 
 class Book:
@@ -40,11 +42,7 @@ class Book:
         """
         record = await journal.load(channel_id)
         if record is None:
-            raise JournalError(
-                f"no session {to_hex(channel_id)} in this data directory",
-                code="session-unknown",
-                hint="list the sessions, or name the data directory it was opened with",
-            )
+            raise _unknown(channel_id)
         book = cls(journal, record, now_ms)
         await book._read_calls()
         return book
@@ -85,11 +83,19 @@ class Book:
         call = self.purse.outstanding
         return None if call is None else self._calls[call.amount]
 
+    def require_outstanding(self) -> CallRecord:
+        """The call without an answer. Raises InvalidInput `nothing-outstanding`."""
+        outstanding = self.outstanding
+        if outstanding is None:
+            raise InvalidInput("no call of the session is outstanding", code="nothing-outstanding")
+        return outstanding
+
     async def refresh(self) -> None:
         """Read the session again where a write was interrupted, so that nobody knows here what it did."""
         if self._stale:
             record = await self._journal.load(self.record.channel_id)
-            assert record is not None, "a journal loses no session"
+            if record is None:
+                raise _unknown(self.record.channel_id)
             self.record = record
             await self._read_calls()
             self._stale = False
@@ -107,8 +113,7 @@ class Book:
 
     async def abandon(self, stop: AioumError | None = None) -> None:
         """Give up the outstanding call; with `stop`, also stop paying for that reason."""
-        outstanding = self.outstanding
-        assert outstanding is not None, "only an outstanding call can be given up"
+        outstanding = self.require_outstanding()
         purse = abandon_call(self.purse)
         purse = purse if stop is None else stop_paying(purse, stop)
         await self._save(replace(self.record, purse=purse), replace(outstanding, phase=CallPhase.ABANDONED))
@@ -121,7 +126,11 @@ class Book:
         self, error: AioumError, receipts: tuple[SignedReceipt, ...] = (), **detail: JsonValue
     ) -> None:
         """Stop paying and keep what proves why. The caller raises `error`."""
-        proof: JsonObject = dict(detail)
+        # What is shown beside the signed words may be shortened; the words themselves never are.
+        proof: JsonObject = {
+            name: value[:_MAX_DETAIL_CHARACTERS] if isinstance(value, str) else value
+            for name, value in detail.items()
+        }
         evidence = Evidence(error.code, str(error), self._now_ms(), proof, receipts)
         error.details.update(proof, receipts=[receipt.header() for receipt in receipts])
         if any(
@@ -165,3 +174,11 @@ class Book:
     def _append(self, call: CallRecord) -> None:
         self._answered.append(call)
         self._entries.append(call.entry())
+
+
+def _unknown(channel_id: ChannelId) -> JournalError:
+    return JournalError(
+        f"no session {to_hex(channel_id)} in this data directory",
+        code="session-unknown",
+        hint="list the sessions, or name the data directory it was opened with",
+    )

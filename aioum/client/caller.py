@@ -19,15 +19,15 @@ from aioum.client.book import Book
 from aioum.client.context import ClientContext
 from aioum.client.http import HttpAnswer
 from aioum.client.node import Refusal, challenge_of, refusal_of, verified_receipt
-from aioum.client.reconcile import Reconciler, require_single_word
+from aioum.client.reconcile import Reconciler, recorded_status, require_single_word
 from aioum.client.records import CallPhase, CallRecord
-from aioum.core.canonical import canonical_bytes, parse_json
+from aioum.client.service import require_tool
 from aioum.core.card import Tool
 from aioum.core.errors import Divergence, OutcomeUnknown, PolicyRefused, Refused
 from aioum.core.hextext import address_text
 from aioum.core.payment import Voucher
 from aioum.core.problem import problem_code
-from aioum.core.purse import accept_answer, begin_call
+from aioum.core.purse import Outstanding, accept_answer, begin_call
 from aioum.core.types import Bytes32
 from aioum.core.wire import Challenge, Credential, SignedReceipt
 
@@ -64,7 +64,7 @@ class _Contradiction(OutcomeUnknown):
         self.body = body
 
 
-class _Behind(Exception):  # noqa: N818 - a turn of events inside this module, not an error
+class _Behind(Exception):
     """The operator knows of calls that we had given up."""
 
     def __init__(self, cause: Refused | _Contradiction) -> None:
@@ -113,8 +113,7 @@ class Caller:
         Raises:
             Refused, OutcomeUnknown, Divergence: as `pay`.
         """
-        outstanding = self._book.outstanding
-        assert outstanding is not None, "there is an outstanding call to settle"
+        outstanding = self._book.require_outstanding()
         try:
             return await self._repeat(outstanding)
         except _Behind as behind:
@@ -269,10 +268,7 @@ class Caller:
 
     async def _send_once(self, record: CallRecord, *, opening: bool) -> HttpAnswer:
         facts, call = self._book.facts, record.call
-        tool = facts.card.tool(call.tool_id)
-        assert tool is not None, "a signed call names a tool of the session's card"
-        value = parse_json(call.request, max_bytes=len(call.request))
-        assert isinstance(value, dict)
+        tool = require_tool(facts.card, call.tool_id)
         transaction = self._book.record.opening_transaction if opening else None
         credential = Credential(
             challenge=await self._challenge(call.tool_id),
@@ -285,9 +281,9 @@ class Caller:
         )
         return await self._node.call(
             call.tool_id,
-            canonical_bytes(value["arguments"]),
+            _arguments(call),
             credential.header(),
-            max_bytes=facts.card.limits.max_response_bytes,
+            max_bytes=min(facts.card.limits.max_response_bytes, self._context.settings.max_answer_bytes),
             timeout_seconds=tool.timeout_seconds,
         )
 
@@ -379,11 +375,13 @@ def _text_bytes(answer: HttpAnswer) -> bytes:
     return answer.body
 
 
+def _arguments(call: Outstanding) -> bytes:
+    """The request's body: canonical text has its two members in this order, and tool ids need no escapes."""
+    return call.request[len(b'{"arguments":') : -len(f',"tool":"{call.tool_id}"}}')]
+
+
 def _status(answer: HttpAnswer) -> int:
     """The status that goes with the signed response: the status line itself is not signed."""
     if problem_code(answer.body) is not None:
-        value = parse_json(answer.body, max_bytes=len(answer.body))
-        assert isinstance(value, dict)
-        status = value["status"]
-        return status if isinstance(status, int) else 500
+        return recorded_status(answer.body)
     return answer.status if 200 <= answer.status < 300 else 200

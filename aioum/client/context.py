@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from aioum.chain.client import Chain
 from aioum.chain.signers import Signer
+from aioum.client.allowance import Allowances
 from aioum.client.http import Transport
 from aioum.client.journal import Journal
 from aioum.client.node import NodeClient
@@ -22,6 +23,7 @@ class ClientContext:
     Attributes:
         signer: signs vouchers, read permissions and close requests.
         payer: deposits and withdraws.
+        allowances: what the PaymentManager may pull from it.
         clock: unix seconds.
         random_bytes: fresh random bytes of a length.
     """
@@ -31,6 +33,7 @@ class ClientContext:
     transport: Transport
     signer: Signer
     payer: Payer
+    allowances: Allowances
     policy: Policy
     known: KnownContracts
     settings: ClientSettings

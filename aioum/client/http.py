@@ -100,7 +100,7 @@ class HttpTransport:
             raise OutcomeUnknown(f"the answer of {url} broke off", code="answer-truncated") from error
         except (aiohttp.ClientError, OSError) as error:
             raise OutcomeUnknown(
-                f"{url}: {error or type(error).__name__}",
+                f"{url}: {str(error) or type(error).__name__}",
                 code="node-unreachable",
                 hint="check that the node runs and its address is right",
             ) from error

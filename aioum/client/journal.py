@@ -106,6 +106,35 @@ def m001_sessions_and_calls(db: Database) -> None:
     )
 
 
+_READ_COLUMNS: Final = ("id", *FIXED_COLUMNS, "version", *MUTABLE_COLUMNS)
+_WRITTEN_COLUMNS: Final = (*FIXED_COLUMNS, "version", *MUTABLE_COLUMNS)
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names)
+
+
+# Only names of our own are put into these texts; values are always parameters.
+_INSERT_SESSION: Final = (
+    f"INSERT INTO sessions ({_listed(_WRITTEN_COLUMNS)}) VALUES ({_listed('?' * len(_WRITTEN_COLUMNS))})"  # noqa: S608
+)
+_UPDATE_SESSION: Final = (
+    f"UPDATE sessions SET version = version + 1, {_listed([f'{name} = ?' for name in MUTABLE_COLUMNS])} "  # noqa: S608
+    "WHERE channel_id = ? AND version = ?"
+)
+_SELECT_SESSIONS: Final = f"SELECT {_listed(_READ_COLUMNS)} FROM sessions ORDER BY id"  # noqa: S608
+_SELECT_SESSION: Final = f"SELECT {_listed(_READ_COLUMNS)} FROM sessions WHERE channel_id = ?"  # noqa: S608
+_SELECT_CALLS: Final = f"SELECT {_listed(CALL_COLUMNS)} FROM calls WHERE session = ? ORDER BY id"  # noqa: S608
+_SELECT_OUTSTANDING: Final = (
+    f"SELECT {_listed(CALL_COLUMNS)} FROM calls WHERE session = ? AND phase = 'outstanding'"  # noqa: S608
+)
+_PUT_CALL: Final = (
+    f"INSERT INTO calls (session, {_listed(CALL_COLUMNS)}) VALUES (?, {_listed('?' * len(CALL_COLUMNS))}) "  # noqa: S608
+    "ON CONFLICT (session, amount) DO UPDATE SET "
+    + _listed([f"{name} = excluded.{name}" for name in CALL_COLUMNS if name != "amount"])
+)
+
+
 class SqliteJournal:
     """The journal on SQLite."""
 
@@ -121,10 +150,7 @@ class SqliteJournal:
                 raise JournalError(
                     f"the session {to_hex(record.channel_id)} exists already", code="session-exists"
                 )
-            names = (*FIXED_COLUMNS, "version", *MUTABLE_COLUMNS)
-            values = (*fixed_values(record), 1, *mutable_values(record))
-            marks = ", ".join("?" * len(names))
-            connection.execute(f"INSERT INTO sessions ({', '.join(names)}) VALUES ({marks})", values)
+            connection.execute(_INSERT_SESSION, (*fixed_values(record), 1, *mutable_values(record)))
             return replace(record, version=1)
 
         return await self._writer.run(work)
@@ -133,12 +159,8 @@ class SqliteJournal:
         """Make a step durable; see `Journal.save`."""
 
         def work(connection: sqlite3.Connection) -> SessionRecord:
-            assignments = ", ".join(f"{name} = ?" for name in MUTABLE_COLUMNS)
-            done = connection.execute(
-                f"UPDATE sessions SET version = version + 1, {assignments} "
-                "WHERE channel_id = ? AND version = ?",
-                (*mutable_values(record), record.channel_id, record.version),
-            )
+            values = (*mutable_values(record), record.channel_id, record.version)
+            done = connection.execute(_UPDATE_SESSION, values)
             row_id = _row_id(connection, record.channel_id)
             if done.rowcount != 1 or row_id is None:
                 raise JournalError(
@@ -154,23 +176,18 @@ class SqliteJournal:
 
     async def load(self, channel_id: ChannelId) -> SessionRecord | None:
         """The session, or None."""
-        found = await self._writer.run(
-            lambda connection: _load(connection, "WHERE channel_id = ?", channel_id)
-        )
+        found = await self._writer.run(lambda connection: _load(connection, _SELECT_SESSION, channel_id))
         return found[0] if found else None
 
     async def sessions(self) -> list[SessionRecord]:
         """All sessions, oldest first."""
-        return await self._writer.run(lambda connection: _load(connection, ""))
+        return await self._writer.run(lambda connection: _load(connection, _SELECT_SESSIONS))
 
     async def calls(self, channel_id: ChannelId) -> list[CallRecord]:
         """All signed calls of a session, in the order they were signed."""
 
         def work(connection: sqlite3.Connection) -> list[CallRecord]:
-            rows = connection.execute(
-                f"SELECT {', '.join(CALL_COLUMNS)} FROM calls WHERE session = ? ORDER BY id",
-                (_row_id(connection, channel_id),),
-            )
+            rows = connection.execute(_SELECT_CALLS, (_row_id(connection, channel_id),))
             return [call_from_row(row) for row in rows]
 
         return await self._writer.run(work)
@@ -190,35 +207,26 @@ def _row_id(connection: sqlite3.Connection, channel_id: ChannelId) -> int | None
 
 
 def _put_calls(connection: sqlite3.Connection, row_id: int, calls: Iterable[CallRecord]) -> None:
-    names = ("session", *CALL_COLUMNS)
-    updates = ", ".join(f"{name} = excluded.{name}" for name in CALL_COLUMNS if name != "amount")
-    connection.executemany(
-        f"INSERT INTO calls ({', '.join(names)}) VALUES ({', '.join('?' * len(names))}) "
-        f"ON CONFLICT (session, amount) DO UPDATE SET {updates}",
-        [(row_id, *call_values(call)) for call in calls],
-    )
+    connection.executemany(_PUT_CALL, [(row_id, *call_values(call)) for call in calls])
 
 
 def _put_evidence(connection: sqlite3.Connection, row_id: int, record: SessionRecord) -> None:
     if record.evidence:
         (known,) = connection.execute("SELECT COUNT(*) FROM evidence WHERE session = ?", (row_id,)).fetchone()
         connection.executemany(
-            "INSERT INTO evidence (session, code, message, at_ms, detail, receipts) VALUES (?, ?, ?, ?, ?, ?)",
+            "INSERT INTO evidence (session, code, message, at_ms, detail, receipts) "
+            "VALUES (?, ?, ?, ?, ?, ?)",
             [(row_id, *evidence_values(item)) for item in record.evidence[known:]],
         )
 
 
-def _load(connection: sqlite3.Connection, where: str, *values: Any) -> list[SessionRecord]:
-    names = ("id", *FIXED_COLUMNS, "version", *MUTABLE_COLUMNS)
-    rows = connection.execute(f"SELECT {', '.join(names)} FROM sessions {where} ORDER BY id", values)
-    return [_assemble(connection, dict(zip(names, row, strict=True))) for row in rows.fetchall()]
+def _load(connection: sqlite3.Connection, query: str, *values: Any) -> list[SessionRecord]:
+    rows = connection.execute(query, values).fetchall()
+    return [_assemble(connection, dict(zip(_READ_COLUMNS, row, strict=True))) for row in rows]
 
 
 def _assemble(connection: sqlite3.Connection, row: dict[str, Any]) -> SessionRecord:
-    outstanding = connection.execute(
-        f"SELECT {', '.join(CALL_COLUMNS)} FROM calls WHERE session = ? AND phase = 'outstanding'",
-        (row["id"],),
-    ).fetchone()
+    outstanding = connection.execute(_SELECT_OUTSTANDING, (row["id"],)).fetchone()
     evidence = connection.execute(
         "SELECT code, message, at_ms, detail, receipts FROM evidence WHERE session = ? ORDER BY id",
         (row["id"],),

@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from aioum.client.records import CallPhase, CallRecord, Evidence, SessionFacts, SessionPhase, SessionRecord
+from aioum.client.sqlite_writer import JournalError
 from aioum.core.canonical import JsonValue, canonical_text, parse_json
 from aioum.core.evidence import ChannelFacts, ServiceTerms, statement_to_json, terms_to_json
 from aioum.core.hextext import address, bytes32
@@ -17,15 +18,16 @@ from aioum.core.types import Address, Bytes32, ChannelId
 from aioum.core.wire import SignedReceipt, SignedStatement
 
 FIXED_COLUMNS: Final = (
-    "channel_id", "chain_id", "payment_manager", "node_url", "payer", "authorized_signer", "nonce", "roster_hash",
-    "terms_hash", "terms", "card", "opened_at_ms",
+    "channel_id", "chain_id", "payment_manager", "node_url", "payer", "authorized_signer", "nonce",
+    "roster_hash", "terms_hash", "terms", "card", "opened_at_ms",
 )  # fmt: skip
 MUTABLE_COLUMNS: Final = (
-    "phase", "adopted", "opening_transaction", "session_id", "call_limit", "deposit", "spend_limit", "highest",
-    "spent", "frontier", "since_statement", "stopped", "statement",
+    "phase", "adopted", "opening_transaction", "session_id", "call_limit", "deposit", "spend_limit",
+    "highest", "spent", "frontier", "since_statement", "stopped", "statement",
 )  # fmt: skip
 CALL_COLUMNS: Final = (
-    "amount", "call_index", "tool_id", "request", "price", "signature", "phase", "status", "response", "receipt",
+    "amount", "call_index", "tool_id", "request", "price", "signature", "phase", "status", "response",
+    "receipt",
 )  # fmt: skip
 
 _MAX_ROW_BYTES: Final = 4 * 1024 * 1024
@@ -141,8 +143,8 @@ def evidence_from_row(row: tuple[Any, ...]) -> Evidence:
     """A piece of evidence from those values."""
     code, message, at_ms, detail, receipts = row
     facts, headers = _parse(detail), _parse(receipts)
-    assert isinstance(facts, dict)
-    assert isinstance(headers, list)
+    if not isinstance(facts, dict) or not isinstance(headers, list):
+        raise JournalError("a row of the evidence table is damaged", code="journal-damaged")
     return Evidence(
         code, message, at_ms, facts, tuple(SignedReceipt.from_header(str(header)) for header in headers)
     )

@@ -18,11 +18,12 @@ from aioum.chain.journal import SqliteTransactionJournal
 from aioum.chain.model import Service
 from aioum.chain.sender import Sender
 from aioum.chain.signers import LocalSigner, Signer
+from aioum.client.allowance import Allowances
 from aioum.client.book import Book
 from aioum.client.context import ClientContext
 from aioum.client.http import HttpTransport, Transport
 from aioum.client.journal import JOURNAL_FILE, Journal, SqliteJournal
-from aioum.client.opening import SpendLimits, begin_session, complete_opening, require_same_contracts
+from aioum.client.opening import SpendLimits, begin_session, open_now, require_same_contracts
 from aioum.client.payer import SenderPayer, Wallet
 from aioum.client.policy import KnownContracts, Policy, check_contracts
 from aioum.client.records import SessionPhase, SessionRecord
@@ -36,6 +37,7 @@ from aioum.core.types import ChannelId
 
 DATA_DIR_VARIABLE: Final = "AIOUM_DATA_DIR"
 TRANSACTIONS_FILE: Final = "transactions.sqlite3"
+_ENDED: Final = frozenset({SessionPhase.CLOSED, SessionPhase.VOID})
 
 
 def default_data_dir(environ: Mapping[str, str] = os.environ) -> Path:
@@ -111,7 +113,7 @@ class SessionHandle:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        if error is None and self._session is not None and self._session.phase is not SessionPhase.CLOSED:
+        if error is None and self._session is not None and self._session.phase not in _ENDED:
             await self._session.close()
 
 
@@ -150,9 +152,11 @@ class Marketplace:
                 tokens.
             data_dir: folder of the journals; None: AIOUM_DATA_DIR, else ~/.aioum/client.
             policy: what the client is willing to pay for.
+            settings: limits.
             voucher_key: signs vouchers as the session's `authorizedSigner`; None: `key` does.
             wallet: a contract wallet as payer, controlled by `key`.
-            journal, transport: other implementations of the ports; the caller closes them.
+            journal: another implementation of the port; the caller closes it.
+            transport: likewise.
             clock: unix seconds.
             random_bytes: fresh random bytes of a length.
         """
@@ -238,7 +242,7 @@ class Marketplace:
             offer = service if isinstance(service, Offer) else await find_offer(context, service)
             await self._reconcile()
             book = await begin_session(context, offer, deposit, SpendLimits(spend_limit, call_limit))
-            await complete_opening(context, book)
+            await open_now(context, book)
             return PaidSession(context, book)
 
         return SessionHandle(start)
@@ -305,12 +309,14 @@ class Marketplace:
             receipt_timeout_seconds=settings.transaction_timeout_seconds,
             clock=self._clock,
         )
+        payer = SenderPayer(self._sender, self._signer.address, self._wallet)
         return ClientContext(
             chain=chain,
             journal=journal,
             transport=transport,
             signer=self._voucher_signer,
-            payer=SenderPayer(self._sender, self._signer.address, self._wallet),
+            payer=payer,
+            allowances=Allowances(chain, payer),
             policy=self._policy,
             known=known,
             settings=settings,

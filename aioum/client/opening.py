@@ -8,6 +8,7 @@ then sends it again: the same nonce gives the same channel id, which can be open
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from aioum.chain import calls
 from aioum.chain.model import ChainSession
@@ -22,6 +23,8 @@ from aioum.core.evidence import ChannelFacts
 from aioum.core.hextext import to_hex
 from aioum.core.purse import PurseState, observe_deposit
 from aioum.core.types import ZERO_ADDRESS, ZERO_BYTES32, Bytes32
+
+_NEVER_OPENED: Final = frozenset({"contract-reverted", "transaction-refused", "transaction-reverted"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +106,7 @@ async def complete_opening(context: ClientContext, book: Book) -> None:
             code="session-not-on-chain",
             hint="resume the session a little later",
         )
-    _require_as_intended(book, session)
+    require_as_intended(book.facts, session)
     # Durable: the deposit is on-chain, and where. From here on calls can be paid.
     await book.update(
         phase=SessionPhase.OPEN,
@@ -113,30 +116,23 @@ async def complete_opening(context: ClientContext, book: Book) -> None:
     )
 
 
-async def ensure_allowance(context: ClientContext, amount: int, book: Book) -> None:
-    """Let the PaymentManager pull an amount (base units) from the payer, and no more than that.
+async def open_now(context: ClientContext, book: Book) -> None:
+    """Bring a session on-chain that was begun by this very program; what is refused for good becomes void.
 
     Raises:
-        PolicyRefused: `balance-too-low`.
+        PolicyRefused, ChainError, OutcomeUnknown, Divergence: as `complete_opening`.
     """
-    chain, payer, token = context.chain, context.payer.address, book.facts.channel.token
-    balance = await chain.token_balance(token, payer)
-    if balance < amount:
-        raise PolicyRefused(
-            f"the payer holds {balance} base units of the token, {amount} are needed",
-            code="balance-too-low",
-            hint="fund the payer's account",
-        )
-    if await chain.token_allowance(token, payer, chain.payment_manager) < amount:
-        await context.payer.send(
-            calls.approve(token, chain.payment_manager, amount),
-            f"approve {to_hex(book.facts.channel_id)}",
-        )
+    try:
+        await complete_opening(context, book)
+    except (PolicyRefused, ChainError) as error:
+        # Only refusals that leave nothing on its way: what may still be mined has to be looked for again.
+        if isinstance(error, PolicyRefused) or error.code in _NEVER_OPENED:
+            await book.enter(SessionPhase.VOID)
+        raise
 
 
 async def _send_opening(context: ClientContext, book: Book) -> Bytes32:
     facts, channel = book.facts, book.facts.channel
-    await ensure_allowance(context, book.purse.deposit, book)
     call = calls.open_session(
         context.chain.payment_manager,
         service_id=facts.service.service_id,
@@ -146,12 +142,14 @@ async def _send_opening(context: ClientContext, book: Book) -> Bytes32:
         authorized_signer=channel.authorized_signer,
         roster_hash=channel.roster_hash,
     )
-    mined = await context.payer.send(call, f"open {to_hex(facts.channel_id)}")
+    channel_hex = to_hex(facts.channel_id)
+    async with context.allowances.covering(channel.token, book.purse.deposit, f"approve {channel_hex}"):
+        mined = await context.payer.send(call, f"open {channel_hex}")
     return mined.transaction_hash
 
 
-def _require_as_intended(book: Book, session: ChainSession) -> None:
-    facts = book.facts
+def require_as_intended(facts: SessionFacts, session: ChainSession) -> None:
+    """Hold the opened session against what we meant to open. Raises Divergence `opening-mismatch`."""
     intended = (facts.channel.payer, facts.channel.terms_hash, facts.voucher_signer, facts.channel.payee)
     if (session.payer, session.terms_hash, session.voucher_signer, session.payee) != intended:
         raise Divergence("the chain has another session under this channel id", code="opening-mismatch")

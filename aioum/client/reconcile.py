@@ -45,7 +45,13 @@ class Reconciler:
         adopted: list[CallRecord] = []
         more = True
         while more:
-            page, more = await self._page(self._book.purse.next_index)
+            try:
+                page, more = await self._page(self._book.purse.next_index)
+            except Refused as error:
+                if error.code == "channel-not-found" and not self._book.record.adopted:
+                    # The node never saw the session, so it recorded nothing of it.
+                    return adopted
+                raise
             for entry, signed in page:
                 adopted.append(await self._adopt_one(entry, signed))
         return adopted
@@ -200,7 +206,7 @@ class Reconciler:
             found,
             call=replace(found.call, index=entry.index),
             phase=CallPhase.ANSWERED,
-            status=_recorded_status(response),
+            status=recorded_status(response),
             response=response,
             receipt=signed,
         )
@@ -228,7 +234,8 @@ async def require_single_word(book: Book, signed: SignedReceipt, sighted: Iterab
             raise error
 
 
-def _recorded_status(response: bytes) -> int:
+def recorded_status(response: bytes) -> int:
+    """The HTTP status that a recorded response belongs to: that of its problem document, else 200."""
     if problem_code(response) is None:
         return 200
     value = parse_json(response, max_bytes=len(response))

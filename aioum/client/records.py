@@ -10,6 +10,7 @@ from functools import cached_property
 
 from aioum.core.canonical import JsonValue, parse_json
 from aioum.core.card import MAX_CARD_BYTES, Card, parse_card
+from aioum.core.errors import InvalidInput
 from aioum.core.evidence import ChannelFacts, ServiceTerms
 from aioum.core.payment import Domain
 from aioum.core.purse import Outstanding, PurseState
@@ -19,9 +20,17 @@ from aioum.core.wire import JsonObject, SignedReceipt, SignedStatement
 
 
 class SessionPhase(StrEnum):
-    """How far a session is. Each phase is durable before the step it names begins."""
+    """How far a session is. Each phase is durable before the step it names begins.
+
+    Attributes:
+        OPENING: its transaction may be on its way, or not sent yet.
+        VOID: it was refused before anything was deposited.
+        CLOSING, EXITING: nothing is paid any more; the end was asked for, of the operator or of the contract.
+        CLOSED: final on-chain, and held against our record.
+    """
 
     OPENING = "opening"
+    VOID = "void"
     OPEN = "open"
     CLOSING = "closing"
     EXITING = "exiting"
@@ -141,6 +150,7 @@ class CallRecord:
     receipt: SignedReceipt | None = None
 
     def entry(self) -> Entry:
-        """The transcript's entry of an answered call."""
-        assert self.response is not None
+        """The transcript's entry of an answered call. Raises InvalidInput `call-not-answered`."""
+        if self.response is None:
+            raise InvalidInput(f"call {self.call.index} has no answer", code="call-not-answered")
         return Entry(self.call.index, self.call.tool_id, self.call.request.decode(), self.response.decode())

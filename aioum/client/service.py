@@ -46,6 +46,7 @@ async def find_offer(context: ClientContext, service: str | int) -> Offer:
     """Fetch and check what a service offers.
 
     Args:
+        context: the client.
         service: a node's URL, or a service id whose descriptorURI names the node's card.
 
     Raises:
@@ -60,7 +61,8 @@ async def find_offer(context: ClientContext, service: str | int) -> Offer:
         described = await context.node(url).describe()
         if described.get("serviceId") != str(registered.service_id):
             raise PolicyRefused(
-                f"the node at {url} serves service {described.get('serviceId')!r:.40}, not {registered.service_id}",
+                f"the node at {url} serves service {described.get('serviceId')!r:.40}, "
+                f"not {registered.service_id}",
                 code="service-mismatch",
             )
     else:

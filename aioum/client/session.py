@@ -12,7 +12,7 @@ from aioum.client.book import Book
 from aioum.client.caller import Caller
 from aioum.client.closing import Closed, Closer
 from aioum.client.context import ClientContext
-from aioum.client.opening import complete_opening, ensure_allowance
+from aioum.client.opening import complete_opening
 from aioum.client.packaging import package_of
 from aioum.client.policy import check_deposit
 from aioum.client.reconcile import Reconciler
@@ -153,7 +153,8 @@ class PaidSession:
 
         Args:
             tool_id: a tool of the card.
-            arguments: its arguments; keyword arguments are added to them.
+            arguments: its arguments.
+            **more: further arguments, by name.
 
         Returns:
             The recorded answer. A tool that failed is an answer too, with `ok` False, and costs nothing.
@@ -223,11 +224,12 @@ class PaidSession:
             await self._book.refresh()
             self._require_open()
             check_deposit(self._context.policy, self.card, check_amount(self.deposit + check_amount(amount)))
-            await ensure_allowance(self._context, amount, self._book)
-            mined = await self._context.payer.send(
-                calls.top_up(self._context.chain.payment_manager, self.channel_id, amount),
-                f"top-up {to_hex(self.channel_id)}",
-            )
+            channel_hex, token = to_hex(self.channel_id), self._book.facts.channel.token
+            async with self._context.allowances.covering(token, amount, f"approve {channel_hex}"):
+                mined = await self._context.payer.send(
+                    calls.top_up(self._context.chain.payment_manager, self.channel_id, amount),
+                    f"top-up {channel_hex}",
+                )
             self._looked_at = None
             await self._look_at_chain()
             if self._book.record.adopted:
@@ -237,27 +239,34 @@ class PaidSession:
             return self.deposit
 
     async def close(self) -> Closed:
-        """End the session together with the operator; see `Closer.close`. Closing a closed session looks
-        again.
-        """
+        """End the session together with the operator; see `Closer.close`. A closed one is looked at again."""
         async with self._lock:
             await self._book.refresh()
             return await self._closer.close()
 
     async def exit(self) -> Closed:
-        """End the session without the operator; see `Closer.exit`. Takes the contract's grace period, 900 s
-        or more.
-        """
+        """End the session without the operator, in the contract's grace period; see `Closer.exit`."""
         async with self._lock:
             await self._book.refresh()
             return await self._closer.exit()
+
+    async def verify(self) -> Closed:
+        """Hold a session that is over on-chain against our own record, whoever ended it.
+
+        Raises:
+            ChainError: `session-not-final`.
+            Divergence: as `Closer.verify`.
+        """
+        async with self._lock:
+            await self._book.refresh()
+            return await self._closer.verify()
 
     def evidence_package(
         self,
         claim: Claim | str,
         narrative: str,
         *,
-        disclose_only: Iterable[int] | None = None,
+        disclose: Iterable[int] | None = None,
         attestations: Sequence[dict[str, JsonValue]] = (),
     ) -> dict[str, JsonValue]:
         """Assemble an evidence package (PROTOCOL 7) from our own record; write it with `package_bytes`.
@@ -265,23 +274,28 @@ class PaidSession:
         Args:
             claim: `non-delivery`, `wrong-result` or `quality`.
             narrative: free text.
-            disclose_only: indexes of the calls to show (formatVersion 2); None: all (formatVersion 1).
+            disclose: indexes of the calls to show (formatVersion 2); None: all (formatVersion 1).
             attestations: as in PROTOCOL 7.
 
         Raises:
             InvalidInput: as `build_package` and `disclose`.
         """
-        return package_of(
-            self._book, claim, narrative, disclose_only=disclose_only, attestations=attestations
-        )
+        return package_of(self._book, claim, narrative, disclose_only=disclose, attestations=attestations)
 
     async def restore(self) -> None:
         """Bring a session that was read from the journal up to the chain's state."""
         async with self._lock:
             if self.phase is SessionPhase.OPENING:
                 await complete_opening(self._context, self._book)
+            elif self.phase is SessionPhase.VOID:
+                await self._restore_void()
             elif self.phase is not SessionPhase.CLOSED:
                 await self._look_at_chain()
+
+    async def _restore_void(self) -> None:
+        # It was never opened, as far as we learned; the chain has the last word.
+        if await self._context.chain.session(self.channel_id) is not None:
+            await complete_opening(self._context, self._book)
 
     def _require_open(self) -> None:
         if self._close_pending and self.phase is SessionPhase.OPEN:

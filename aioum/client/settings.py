@@ -13,6 +13,8 @@ class ClientSettings:
         connect_timeout_seconds: for a connection to a node.
         answer_margin_seconds: on top of a tool's own timeout, for the answer of a paid call.
         read_timeout_seconds: for a card, a statement, or a page of calls.
+        max_answer_bytes: most that is read of one call's answer, whatever the card allows; larger answers
+            are never accepted.
         max_read_bytes: most that a node may answer to a read.
         retry_attempts: how often one paid call is sent before its outcome counts as unknown.
         retry_timeout_seconds: after this long no further attempt is made.
@@ -33,6 +35,7 @@ class ClientSettings:
     connect_timeout_seconds: float = 10.0
     answer_margin_seconds: float = 15.0
     read_timeout_seconds: float = 30.0
+    max_answer_bytes: int = 64 * 1024 * 1024
     max_read_bytes: int = 16 * 1024 * 1024
     retry_attempts: int = 6
     retry_timeout_seconds: float = 120.0

@@ -241,6 +241,9 @@ def _check_funds(state: SessionState, request: CallRequest) -> None:
     required = state.spent + state.reserved + request.price
     if not state.signed:
         required = max(required, state.accepted + 1)
+    funded = request.amount <= state.deposit and max(state.accepted, request.amount) >= required
+    if funded and (state.signed or request.amount > state.accepted):
+        return
     details = {
         "acceptedCumulative": str(state.accepted),
         "requiredCumulative": str(required),
@@ -259,12 +262,11 @@ def _check_funds(state: SessionState, request: CallRequest) -> None:
             code="amount-not-increasing",
             details=details,
         )
-    if max(state.accepted, request.amount) < required:
-        raise Refused(
-            f"voucher {request.amount} does not cover {required}",
-            code="payment-insufficient",
-            details=details,
-        )
+    raise Refused(
+        f"voucher {request.amount} does not cover {required}",
+        code="payment-insufficient",
+        details=details,
+    )
 
 
 def record(state: SessionState, call: Call, answer: Answer, limits: Limits) -> Recorded:
@@ -293,6 +295,8 @@ def record(state: SessionState, call: Call, answer: Answer, limits: Limits) -> R
 
 def _advance(state: SessionState, item: AheadLeaf) -> tuple[Frontier, tuple[AheadLeaf, ...]]:
     frontier = state.frontier
+    if not state.ahead and item.index == frontier.size:
+        return append_leaf(frontier, item.leaf), ()
     waiting = sorted((*state.ahead, item), key=lambda ahead: ahead.index)
     while waiting and waiting[0].index == frontier.size:
         frontier = append_leaf(frontier, waiting.pop(0).leaf)

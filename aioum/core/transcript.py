@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 
 from aioum.core.canonical import JsonValue, canonical_text, parse_json
 from aioum.core.errors import CanonicalError, InvalidInput
@@ -15,6 +16,10 @@ EMPTY_ROOT = bytes(HASH_BYTES)
 
 _ENTRY_MEMBERS = frozenset({"index", "toolId", "request", "response"})
 _REQUEST_MEMBERS = frozenset({"arguments", "tool"})
+
+
+# A session calls few tools many times.
+_tool_id_hash = lru_cache(maxsize=1024)(keccak256)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +53,7 @@ def canonical_request(tool_id: str, arguments: JsonValue) -> str:
 def leaf_hash(index: int, request: bytes, response: bytes, tool_id: bytes) -> bytes:
     """The leaf of one call; texts as UTF-8, index 0 to 2^256-1; 32 bytes."""
     return keccak256(
-        index.to_bytes(32, "big") + keccak256(request) + keccak256(response) + keccak256(tool_id)
+        index.to_bytes(32, "big") + keccak256(request) + keccak256(response) + _tool_id_hash(tool_id)
     )
 
 

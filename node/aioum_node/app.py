@@ -21,6 +21,7 @@ from aioum.core.errors import ConfigError
 from aioum.core.hextext import address_text, to_hex
 from aioum.core.ledger import Limits
 from aioum.core.payment import Terms
+from aioum_node.api.service import MAX_HEADER_BYTES
 from aioum_node.card_builder import build_card
 from aioum_node.cards import Cards, Offer
 from aioum_node.edge import Clock, Edge, build_edge
@@ -306,7 +307,9 @@ def _url(host: str, listening: socket.socket) -> str:
 async def _serve(
     stack: AsyncExitStack, application: web.Application, listening: socket.socket, shutdown_seconds: float
 ) -> None:
-    runner = web.AppRunner(application, access_log=None, shutdown_timeout=shutdown_seconds)
+    runner = web.AppRunner(
+        application, access_log=None, shutdown_timeout=shutdown_seconds, max_field_size=MAX_HEADER_BYTES
+    )
     await runner.setup()
     stack.push_async_callback(runner.cleanup)
     await web.SockSite(runner, listening).start()

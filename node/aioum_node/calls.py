@@ -72,11 +72,9 @@ class CallLimits:
     max_concurrent_calls: int
 
 
-@dataclass(frozen=True, slots=True)
-class _Flight:
-    tool_id: str
-    request: bytes
-    task: asyncio.Task[Served]
+# A retry is the same request with the same voucher. Another request with that voucher must not stand in its
+# way: it flies by itself, and the store refuses it.
+_FlightKey = tuple[ChannelId, int, str, bytes]
 
 
 class PaidCalls:
@@ -113,7 +111,7 @@ class PaidCalls:
         self._now_ms = now_ms
         self._monotonic = monotonic
         self._canonicalize = canonicalize
-        self._flights: dict[tuple[ChannelId, int], _Flight] = {}
+        self._flights: dict[_FlightKey, asyncio.Task[Served]] = {}
 
     @property
     def in_flight(self) -> int:
@@ -147,22 +145,20 @@ class PaidCalls:
             (context.facts.voucher_signer,),
         )
         # From here to the entry in `_flights` nothing awaits: two requests cannot both start.
-        key = (paid.channel_id, paid.amount)
+        key = (paid.channel_id, paid.amount, paid.tool_id, request)
         flight = self._flights.get(key)
         if flight is None:
-            flight = self._start(key, context, paid, request, offered.price, offered.timeout_seconds)
-        elif (flight.tool_id, flight.request) != (paid.tool_id, request):
-            raise Refused("another request is in flight with this voucher", code="request-conflict")
+            flight = self._start(key, context, paid, offered.price, offered.timeout_seconds)
         try:
-            return await asyncio.shield(flight.task)
+            return await asyncio.shield(flight)
         except asyncio.CancelledError:
-            if flight.task.cancelled():
+            if flight.cancelled():
                 raise OutcomeUnknown("the node stopped during the call", code="stopping") from None
             raise
 
     async def drain(self, timeout_seconds: float) -> None:
         """Wait for running calls; those that last longer are cancelled: interrupted after a restart."""
-        tasks = [flight.task for flight in self._flights.values()]
+        tasks = list(self._flights.values())
         if not tasks:
             return
         _, late = await asyncio.wait(tasks, timeout=timeout_seconds)
@@ -172,22 +168,23 @@ class PaidCalls:
 
     def _start(
         self,
-        key: tuple[ChannelId, int],
+        key: _FlightKey,
         context: SessionContext,
         paid: PaidRequest,
-        request: bytes,
         price: int,
         timeout_seconds: int,
-    ) -> _Flight:
+    ) -> asyncio.Task[Served]:
         if len(self._flights) >= self._limits.max_concurrent_calls:
             raise Refused("the node runs as many calls as it can", code="node-busy")
+        *_, request = key
         entry = CallRequest(paid.tool_id, request, price, paid.amount, paid.signature)
-        task = asyncio.create_task(self._fly(context, entry, paid.arguments, timeout_seconds))
-        flight = self._flights[key] = _Flight(paid.tool_id, request, task)
-        task.add_done_callback(lambda done: self._landed(key, done))
+        flight = self._flights[key] = asyncio.create_task(
+            self._fly(context, entry, paid.arguments, timeout_seconds)
+        )
+        flight.add_done_callback(lambda done: self._landed(key, done))
         return flight
 
-    def _landed(self, key: tuple[ChannelId, int], task: asyncio.Task[Served]) -> None:
+    def _landed(self, key: _FlightKey, task: asyncio.Task[Served]) -> None:
         del self._flights[key]
         if task.cancelled():
             return

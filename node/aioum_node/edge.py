@@ -153,6 +153,7 @@ def build_edge(
         metrics=metrics,
         require_ready=require_ready,
         max_request_bytes=settings.max_request_bytes,
+        body_timeout_seconds=settings.body_timeout_seconds,
         retry_after_seconds=settings.retry_after_seconds,
         now_seconds=clock.now_seconds,
     )
@@ -165,6 +166,7 @@ def build_edge(
         metrics=metrics,
         page_calls=settings.page_calls,
         page_bytes=settings.page_bytes,
+        body_timeout_seconds=settings.body_timeout_seconds,
         retry_after_seconds=settings.retry_after_seconds,
         now_ms=clock.now_ms,
     )

@@ -140,6 +140,9 @@ class Settings(BaseSettings):
     max_request_bytes: Annotated[int, Field(ge=1, le=16_777_216)] = Field(
         65_536, description="largest request body and canonical request"
     )
+    body_timeout_seconds: Annotated[float, Field(gt=0)] = Field(
+        20.0, description="how long a request's body may take to arrive"
+    )
     max_response_bytes: Annotated[int, Field(ge=1, le=67_108_864)] = Field(
         1_048_576, description="largest response of a tool"
     )

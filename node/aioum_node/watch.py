@@ -66,6 +66,7 @@ class ChainWatcher:
         self._name = f"payment-manager:{chain.chain_id}:{address_text(chain.payment_manager)}"
         self._seen: dict[_EventKey, ChainEvent] = {}
         self._not_final: dict[ChannelId, int] = {}
+        self._has_looked = False
 
     async def run(self) -> None:
         """Look again and again, until canceled. A chain or store that fails is asked again after a pause."""
@@ -138,19 +139,11 @@ class ChainWatcher:
 
     async def _first_block(self, head: BlockRef) -> int:
         """The first block to scan; where the position is lost, every known channel is read again instead."""
-        position = await self._store.position(self._name)
-        if position is not None:
-            number, block_hash = position
-            block = await self._chain.block(number)
-            if block is not None and block.hash == block_hash:
-                return number + 1
-            _log.warning(
-                "chain-replaced",
-                block=number,
-                expected=to_hex(block_hash),
-                found=None if block is None else to_hex(block.hash),
-                effect="every open session is read again",
-            )
+        first = await self._next_block()
+        if first is not None and self._has_looked:
+            return first
+        # No event tells a new process what was reorganized away since the last one: it has seen none. So it
+        # reads every known channel, too.
         self._seen.clear()
         self._not_final.clear()
         living = await self._store.sessions(_LIVING)
@@ -158,7 +151,26 @@ class ChainWatcher:
         await self._refresh_all(ours, head, {})
         # What these reads saw at the newest block may not be final yet.
         self._not_final.update(dict.fromkeys(ours, head.number))
-        return max(self._chain.first_block, head.number - _WINDOW_BLOCKS)
+        self._has_looked = True
+        return max(self._chain.first_block, head.number - _WINDOW_BLOCKS) if first is None else first
+
+    async def _next_block(self) -> int | None:
+        """The block after the remembered position, or None where there is none in this history."""
+        position = await self._store.position(self._name)
+        if position is None:
+            return None
+        number, block_hash = position
+        block = await self._chain.block(number)
+        if block is not None and block.hash == block_hash:
+            return number + 1
+        _log.warning(
+            "chain-replaced",
+            block=number,
+            expected=to_hex(block_hash),
+            found=None if block is None else to_hex(block.hash),
+            effect="every open session is read again",
+        )
+        return None
 
     async def _take_over(
         self,

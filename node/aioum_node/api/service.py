@@ -20,6 +20,9 @@ from aioum_node.metrics import NodeMetrics
 from aioum_node.readiness import Readiness
 
 _log = structlog.get_logger(__name__)
+MAX_HEADER_BYTES = 32_768
+"""One header field: the largest credential in base64 fits."""
+
 _CACHED_FOR_EVER = "public, max-age=31536000, immutable"
 _HTTP_CODES = {404: "not-found", 405: "method-not-allowed", 413: "request-too-large"}
 

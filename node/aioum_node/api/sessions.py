@@ -23,6 +23,7 @@ from aioum.core.wire import (
     parse_read_access,
 )
 from aioum_node.access import ClientSignatures, require_fresh
+from aioum_node.api.bodies import read_body
 from aioum_node.api.problems import refusal, status_of
 from aioum_node.metrics import NodeMetrics
 from aioum_node.sessions import SessionContext, Sessions
@@ -52,6 +53,7 @@ class SessionRoutes:
         metrics: NodeMetrics,
         page_calls: int,
         page_bytes: int,
+        body_timeout_seconds: float,
         retry_after_seconds: int,
         now_ms: Callable[[], int],
     ) -> None:
@@ -64,6 +66,7 @@ class SessionRoutes:
         self._metrics = metrics
         self._page_calls = page_calls
         self._page_bytes = page_bytes
+        self._body_timeout_seconds = body_timeout_seconds
         self._retry_after_seconds = retry_after_seconds
         self._now_ms = now_ms
 
@@ -86,15 +89,12 @@ class SessionRoutes:
     async def _guarded(self, request: web.Request, handler: Handler) -> web.Response:
         try:
             return await handler(request, parse_channel_id(request.match_info["channel_id"]))
-        except web.HTTPRequestEntityTooLarge:
-            error: AioumError = Refused("the body is too large", code="request-too-large")
-        except AioumError as caught:
-            error = caught
-        self._metrics.refused(error.code)
-        status = status_of(error, signature_status=_UNAUTHORIZED)
-        if status == 500:
-            _log.error("request-failed", path=request.path, code=error.code, exc_info=error)
-        return refusal(error, status, retry_after_seconds=self._retry_after_seconds)
+        except AioumError as error:
+            self._metrics.refused(error.code)
+            status = status_of(error, signature_status=_UNAUTHORIZED)
+            if status == 500:
+                _log.error("request-failed", path=request.path, code=error.code, exc_info=error)
+            return refusal(error, status, retry_after_seconds=self._retry_after_seconds)
 
     async def _reader(self, request: web.Request, channel_id: ChannelId) -> SessionContext:
         header = request.headers.get("Authorization")
@@ -184,7 +184,9 @@ class SessionRoutes:
         return SignedStatement(statement, signature).to_json()
 
     async def _close(self, request: web.Request, channel_id: ChannelId) -> web.Response:
-        body: Any = parse_json(await request.read(), max_bytes=_MAX_CLOSE_BODY_BYTES)
+        body: Any = parse_json(
+            await read_body(request, self._body_timeout_seconds), max_bytes=_MAX_CLOSE_BODY_BYTES
+        )
         wanted, signature = parse_close_request(body, channel_id)
         context = await self._sessions.context(channel_id)
         await self._clients.require(wanted, context.domain, signature, context.clients)

@@ -24,6 +24,7 @@ from aioum.core.wire import (
     JsonObject,
     encode_token,
 )
+from aioum_node.api.bodies import read_body
 from aioum_node.api.challenges import Challenges
 from aioum_node.api.problems import refusal, status_of
 from aioum_node.calls import PaidCalls, PaidRequest, Served
@@ -51,6 +52,7 @@ class ToolRoutes:
         metrics: NodeMetrics,
         require_ready: Callable[[], None],
         max_request_bytes: int,
+        body_timeout_seconds: float,
         retry_after_seconds: int,
         now_seconds: Callable[[], float],
     ) -> None:
@@ -64,6 +66,7 @@ class ToolRoutes:
         self._metrics = metrics
         self._require_ready = require_ready
         self._max_request_bytes = max_request_bytes
+        self._body_timeout_seconds = body_timeout_seconds
         self._retry_after_seconds = retry_after_seconds
         self._now_seconds = now_seconds
 
@@ -78,12 +81,10 @@ class ToolRoutes:
             self._require_ready()
             credential = Credential.from_header(header)
             channel_id = credential.channel_id
-            return await self._paid(tool_id, credential, await request.read())
+            body = await read_body(request, self._body_timeout_seconds)
+            return await self._paid(tool_id, credential, body)
         except AioumError as error:
             return await self._refuse(error, tool_id, channel_id)
-        except web.HTTPRequestEntityTooLarge:
-            limit = f"the body may have at most {self._max_request_bytes} bytes"
-            return await self._refuse(Refused(limit, code="request-too-large"), tool_id, channel_id)
 
     def _unpaid(self, tool_id: str) -> NoReturn:
         if tool_id not in self._cards.current.tools:

@@ -27,7 +27,7 @@ from aioum.core.types import Bytes32, ChannelId
 from aioum_node.store.port import SessionFacts, StoredSession
 from aioum_node.store.reader import SqliteReader
 from aioum_node.store.schema import migrate
-from aioum_node.store.steps import SessionSteps
+from aioum_node.store.steps import SessionSteps, Snapshot
 from aioum_node.store.writer import Writer, store_failed
 
 STORE_FILE: Final = "store.sqlite3"
@@ -78,7 +78,7 @@ class SqliteStore:
             raise
         self._connection = connection
         self._reader = SqliteReader(path)
-        self._recent: dict[ChannelId, StoredSession] = {}
+        self._recent: dict[ChannelId, Snapshot] = {}
         steps = SessionSteps(connection, limits, max_cached_sessions)
         self._steps = steps
         self._writer = Writer(connection, steps, self._publish, max_queued_steps)
@@ -114,7 +114,7 @@ class SqliteStore:
     async def session(self, channel_id: ChannelId) -> StoredSession | None:
         """`SessionReader.session`; a session of a recent step comes from memory."""
         recent = self._recent.get(channel_id)
-        return recent if recent is not None else await self._reader.session(channel_id)
+        return await self._reader.session(channel_id) if recent is None else StoredSession(*recent)
 
     async def sessions(
         self,
@@ -176,11 +176,11 @@ class SqliteStore:
     ) -> None:
         await self.close()
 
-    def _publish(self, changed: list[StoredSession], gone: list[ChannelId]) -> None:
+    def _publish(self, changed: list[Snapshot], gone: list[ChannelId]) -> None:
         for channel_id in gone:
             self._recent.pop(channel_id, None)
-        for stored in changed:
-            self._recent[stored.facts.channel_id] = stored
+        for snapshot in changed:
+            self._recent[snapshot[0].channel_id] = snapshot
 
 
 def _lock(path: Path) -> int:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any, Final
 
 from aioum.core import ledger
@@ -38,6 +39,9 @@ _DELETE_CALLS: Final = (
     "DELETE FROM call_index WHERE key >= ? AND key < ?",
 )
 
+Snapshot = tuple[SessionFacts, SessionState, int, int, int | None, Bytes32 | None]
+"""The members of a StoredSession, which is made when somebody reads it: every step has one, few are read."""
+
 
 class _Live:
     """A session in memory. `in_flight`: this process's calls that are not recorded yet, with their seq."""
@@ -63,8 +67,8 @@ class _Live:
         self.transaction_hash = stored.transaction_hash
         self.in_flight: dict[int, tuple[int, Call]] = {}
 
-    def stored(self) -> StoredSession:
-        return StoredSession(
+    def snapshot(self) -> Snapshot:
+        return (
             self.facts,
             self.state,
             self.opened_at_ms,
@@ -72,6 +76,15 @@ class _Live:
             self.finalized_at_ms,
             self.transaction_hash,
         )
+
+    def stored(self) -> StoredSession:
+        return StoredSession(*self.snapshot())
+
+
+@cache
+def _statement_of(template: str, width: int, count: int) -> str:
+    row = f"({', '.join('?' * width)})"
+    return template.format(rows=", ".join([row] * count))
 
 
 class SessionSteps:
@@ -229,11 +242,11 @@ class SessionSteps:
             kept.clear()
         self._positions_known = False
 
-    def committed(self) -> tuple[list[StoredSession], list[ChannelId]]:
+    def committed(self) -> tuple[list[Snapshot], list[ChannelId]]:
         """The transaction is durable: the sessions it changed, and those that are in memory no longer."""
         for live in [live for live in self._touched.values() if live.state.phase is Phase.FINAL]:
             self._forget(live)
-        changed = [live.stored() for live in self._touched.values()]
+        changed = [live.snapshot() for live in self._touched.values()]
         self._touched.clear()
         while len(self._live) > self._max_cached_sessions:
             # The one that came in first: it is read again when it is needed.
@@ -263,9 +276,8 @@ class SessionSteps:
         while position < len(values):
             count = min(_MOST_ROWS_PER_STATEMENT, 1 << ((len(values) - position).bit_length() - 1))
             chunk = values[position : position + count]
-            row = f"({', '.join('?' * width)})"
             self._connection.execute(
-                statement.format(rows=", ".join([row] * count)), [value for item in chunk for value in item]
+                _statement_of(statement, width, count), [value for item in chunk for value in item]
             )
             position += count
 

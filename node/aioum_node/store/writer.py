@@ -11,8 +11,7 @@ from typing import Any, Final, TypeVar
 
 from aioum.core.errors import AioumError, OutcomeUnknown
 from aioum.core.types import ChannelId
-from aioum_node.store.port import StoredSession
-from aioum_node.store.steps import SessionSteps
+from aioum_node.store.steps import SessionSteps, Snapshot
 
 T = TypeVar("T")
 
@@ -20,7 +19,7 @@ _MOST_STEPS_PER_GROUP: Final = 512
 
 _Step = tuple[asyncio.Future[Any], Callable[..., Any], tuple[Any, ...]]
 _Outcome = tuple[asyncio.Future[Any], Any, BaseException | None]
-Published = Callable[[list[StoredSession], list[ChannelId]], None]
+Published = Callable[[list[Snapshot], list[ChannelId]], None]
 """Told on the loop, before any waiter of the group: the sessions it changed, and those that left memory."""
 
 
@@ -174,7 +173,7 @@ class Writer:
             # The next BEGIN fails as well, and every step with it, until the node is started again.
             return
 
-    def _answer(self, outcomes: list[_Outcome], changed: list[StoredSession], gone: list[ChannelId]) -> None:
+    def _answer(self, outcomes: list[_Outcome], changed: list[Snapshot], gone: list[ChannelId]) -> None:
         if not outcomes:
             return
         loop = outcomes[0][0].get_loop()
@@ -186,7 +185,7 @@ class Writer:
 
     # --- the loop's thread again ---
 
-    def _resolve(self, outcomes: list[_Outcome], changed: list[StoredSession], gone: list[ChannelId]) -> None:
+    def _resolve(self, outcomes: list[_Outcome], changed: list[Snapshot], gone: list[ChannelId]) -> None:
         self._waiting -= len(outcomes)
         self._published(changed, gone)
         for future, result, error in outcomes:

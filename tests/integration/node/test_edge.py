@@ -2,71 +2,18 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import AbstractAsyncContextManager
-from pathlib import Path
+from collections.abc import Awaitable, Callable
 from typing import Any
-
-import aiohttp
-import pytest
 
 from aioum.chain import calls
 from aioum.chain.client import Chain
-from aioum.core.errors import AioumError
 from aioum.core.payment import compute_channel_id
 from aioum.core.types import ZERO_ADDRESS, Address, Bytes32
 from aioum.devnet.running import RunningDevnet
-from aioum_node.app import RunningNode, running_node
-from aioum_node.identity import Identity
-from aioum_node.registration import REGISTRATION_FILE
-from aioum_node.service import ToolFunction
-from aioum_node.settings import Settings
-from aioum_node.tools import tool
+from aioum_node.app import RunningNode
 from tests.integration.conftest import FundAccount, FundedAccount, RegisteredService
+from tests.integration.node.conftest import PRICE, StartNode
 from tests.integration.node.edge_client import Buyer, Opened, Reply
-
-PRICE = 1_000
-StartNode = Callable[..., AbstractAsyncContextManager[RunningNode]]
-
-
-@tool(price=PRICE)
-def shout(text: str) -> str:
-    return text.upper()
-
-
-@tool(price=PRICE)
-def fail(text: str = "") -> str:
-    raise RuntimeError(text)
-
-
-@pytest.fixture
-async def buyer(chain: Chain, payer: FundedAccount) -> AsyncIterator[Buyer]:
-    async with aiohttp.ClientSession() as http:
-        yield Buyer(chain, payer, http)
-
-
-@pytest.fixture
-def start_node(devnet: RunningDevnet, operator: FundedAccount, tmp_path: Path) -> StartNode:
-    """Starts nodes of one operator in one folder; `functions` replaces the tools."""
-
-    def start(functions: Sequence[ToolFunction] = (shout, fail), **changes: Any) -> Any:
-        register = changes.pop("register", True)
-        settings = Settings(
-            **{
-                "node_dir": tmp_path / "node",
-                "listen_port": 0,
-                "admin_port": 0,
-                "deployment_file": devnet.deployment_file,
-                "opening_wait_seconds": 10,
-                "watch_interval_seconds": 0.1,
-                "settle_interval_seconds": 0.1,
-                **changes,
-            }
-        )
-        identity = Identity(operator.key, operator.key)
-        return running_node(settings, functions=functions, identity=identity, register=register)
-
-    return start
 
 
 async def closed(buyer: Buyer, node: RunningNode, session: Opened, call_count: int) -> Reply:
@@ -357,134 +304,3 @@ async def test_openings_that_are_looked_up_at_the_same_time_are_limited(
         codes = {(await reply).code for reply in (first, second)}
 
     assert codes == {"opening-not-final", "too-many-openings"}
-
-
-async def test_new_card_leaves_the_prices_of_open_sessions_alone(start_node: StartNode, buyer: Buyer) -> None:
-    def louder(text: str) -> str:
-        return text.upper() + "!"
-
-    async with start_node() as node:
-        old_card = node.offering.offer
-        session = await buyer.open(node)
-        await buyer.enter(node, session, PRICE)
-    async with start_node([tool(price=5 * PRICE, tool_id="shout")(louder)]) as node:
-        session.challenge = None
-        old = await buyer.pay(node, session, 2 * PRICE)
-        dropped = await buyer.pay(node, session, 3 * PRICE, "fail")
-        fresh_session = await buyer.open(node)
-        fresh = await buyer.enter(node, fresh_session, 5 * PRICE)
-        async with buyer.http.get(f"{node.url}/cards/0x{old_card.descriptor_hash.hex()}") as response:
-            served = await response.read()
-
-    assert (old.body, buyer.receipt(node, old).receipt.charge) == (b"HEY!", PRICE)
-    assert dropped.code == "tool-withdrawn"
-    assert buyer.receipt(node, fresh).receipt.charge == 5 * PRICE
-    assert served == old_card.canonical
-
-
-async def test_restart_keeps_sessions_answers_receipts_and_challenges(
-    start_node: StartNode, buyer: Buyer
-) -> None:
-    async with start_node() as node:
-        session = await buyer.open(node)
-        first = await buyer.enter(node, session, PRICE)
-    async with start_node() as node:
-        retry = await buyer.pay(node, session, PRICE)
-        following = await buyer.pay(node, session, 2 * PRICE)
-
-    assert (retry.status, retry.body) == (200, first.body)
-    assert retry.headers["Aioum-Receipt"] == first.headers["Aioum-Receipt"]
-    assert buyer.receipt(node, following).receipt.index == 1
-
-
-async def test_stopping_node_finishes_the_calls_that_run(start_node: StartNode, buyer: Buyer) -> None:
-    started, release = asyncio.Event(), asyncio.Event()
-
-    async def slow(text: str) -> str:
-        started.set()
-        await release.wait()
-        return text
-
-    async with start_node([tool(price=PRICE)(slow)]) as node:
-        session = await buyer.open(node)
-        request = asyncio.create_task(buyer.pay(node, session, PRICE, "slow", action="open"))
-        await started.wait()
-        asyncio.get_running_loop().call_later(0.2, release.set)
-
-    assert (await request).body == b"hey"
-
-
-async def test_node_that_is_not_published_does_not_start(start_node: StartNode) -> None:
-    with pytest.raises(AioumError) as caught:
-        async with start_node(register=False):
-            pass
-
-    assert caught.value.code == "not-registered"
-
-
-async def test_node_whose_card_is_not_the_published_one_does_not_start(start_node: StartNode) -> None:
-    async with start_node():
-        pass
-
-    with pytest.raises(AioumError) as caught:
-        async with start_node(register=False, service_name="another"):
-            pass
-
-    assert caught.value.code == "registration-outdated"
-
-
-async def test_registration_that_was_lost_is_found_on_the_chain(
-    start_node: StartNode, tmp_path: Path
-) -> None:
-    settings = {"public_url": "http://node.example"}
-    async with start_node(**settings) as node:
-        first = node.registration
-    (tmp_path / "node" / REGISTRATION_FILE).unlink()
-
-    async with start_node(**settings) as node:
-        assert node.registration.service_id == first.service_id
-        assert not node.registration.changed
-
-
-async def test_damaged_registration_is_refused(start_node: StartNode, tmp_path: Path) -> None:
-    async with start_node():
-        pass
-    (tmp_path / "node" / REGISTRATION_FILE).write_text("{}")
-
-    with pytest.raises(AioumError) as caught:
-        async with start_node():
-            pass
-
-    assert caught.value.code == "registration-invalid"
-
-
-@pytest.mark.parametrize(
-    ("changes", "code"), [({"token": "NONE"}, "token-unknown"), ({"payee": "nobody"}, "payee-invalid")]
-)
-async def test_settings_that_name_nothing_on_the_chain_are_refused(
-    start_node: StartNode, changes: dict[str, str], code: str
-) -> None:
-    with pytest.raises(AioumError) as caught:
-        async with start_node(**changes):
-            pass
-
-    assert caught.value.code == code
-
-
-async def test_port_that_is_taken_is_said(start_node: StartNode, tmp_path: Path) -> None:
-    async with start_node() as node:
-        port = int(node.url.rpartition(":")[2])
-        with pytest.raises(AioumError) as caught:
-            async with start_node(listen_port=port, node_dir=tmp_path / "second"):
-                pass
-
-    assert caught.value.code == "address-unusable"
-
-
-async def test_second_node_in_the_same_folder_does_not_start(start_node: StartNode) -> None:
-    async with start_node():
-        with pytest.raises(AioumError) as caught:
-            async with start_node():
-                pass
-
-    assert caught.value.code == "store-locked"

@@ -193,6 +193,29 @@ async def test_what_happened_while_the_node_was_down_is_found_at_its_start(
             assert (await restarted.stored(channel_id)).state.deposit == DEPOSIT + 500
 
 
+async def test_what_was_reorganized_away_while_the_node_was_down_counts_no_longer_at_its_start(
+    anvil: Path, tmp_path: Path
+) -> None:
+    async with running_market(tmp_path) as market:
+        books = market.books
+        channel_id = await books.adopt(await open_session(market.client, market.service), market.service)
+        # The opening is too long ago to be among the events that are read again.
+        await market.devnet.mine(100)
+        await books.watcher.look()
+        snapshot = await market.devnet.snapshot()
+        await send(market.client, calls.top_up(market.chain.payment_manager, channel_id, 500))
+        await send(market.client, calls.request_close(market.chain.payment_manager, channel_id))
+        await books.watcher.look()
+        assert (await books.stored(channel_id)).state.close_pending
+        await books.store.close()
+        await market.devnet.revert(snapshot)
+        await market.devnet.mine(5)
+        async with opened_books(market.chain, market.devnet.accounts[1], tmp_path / "node") as restarted:
+            await restarted.watcher.look()
+            state = (await restarted.stored(channel_id)).state
+            assert (state.deposit, state.close_pending, state.phase) == (DEPOSIT, False, Phase.OPEN)
+
+
 async def test_a_reset_devnet_attributes_nothing_old_to_new_sessions(anvil: Path, tmp_path: Path) -> None:
     async with running_market(tmp_path) as market:
         books = market.books

@@ -12,43 +12,9 @@ from aioum.core.problem import problem_code
 from aioum.core.transcript import Entry, entry_leaf
 from aioum.core.wire import Challenge
 from aioum_node.settings import ToolSettings
-from aioum_node.tools import ToolError, tool
-from tests.unit.node.api.shop import DEPOSIT, STRANGER, Shop, running_shop, until
-
-PRICE = 1_000
-ran: list[str] = []
-gates: list[asyncio.Event] = []
-
-
-@tool(price=PRICE)
-def shout(text: str) -> str:
-    ran.append(text)
-    return text.upper()
-
-
-@tool(price=PRICE)
-async def measure(text: str) -> dict[str, int]:
-    return {"length": len(text)}
-
-
-@tool(price=PRICE)
-async def fail(why: str = "no such document") -> str:
-    raise ToolError(why)
-
-
-@tool(price=PRICE)
-async def wait(text: str = "") -> str:
-    ran.append("wait")
-    await gates[-1].wait()
-    return "waited"
-
-
-@tool(price=0)
-async def gift() -> str:
-    return "free"
-
-
-FUNCTIONS = (shout, measure, fail, wait, gift)
+from aioum_node.tools import tool
+from tests.unit.node.api.shop import Shop, running_shop, until
+from tests.unit.node.api.wares import FUNCTIONS, PRICE, gates, ran
 
 
 @pytest.fixture
@@ -241,190 +207,6 @@ async def test_node_that_runs_all_it_can_asks_for_patience_but_answers_retries(s
     await asyncio.gather(*running)
 
 
-@pytest.mark.parametrize(
-    ("amount", "status", "code"),
-    [
-        (PRICE, 409, "request-conflict"),
-        (PRICE - 1, 402, "amount-not-increasing"),
-        (PRICE + 1, 402, "payment-insufficient"),
-        (DEPOSIT + 1, 402, "amount-exceeds-deposit"),
-    ],
-)
-async def test_voucher_that_does_not_pay_the_next_call_is_refused_with_a_fresh_challenge(
-    shop: Shop, amount: int, status: int, code: str
-) -> None:
-    channel = await shop.open_session()
-    await shop.pay(channel, PRICE)
-
-    reply = await shop.pay(channel, amount, "measure")
-
-    assert (reply.status, reply.code) == (status, code)
-    if status == 402:
-        challenge = Challenge.from_header(reply.headers["WWW-Authenticate"])
-        details = challenge.request_json()["methodDetails"]
-        assert isinstance(details, dict)
-        assert details["channelId"] == "0x" + channel.hex()
-        assert reply.json["acceptedCumulative"] == str(PRICE)
-    assert "Aioum-Receipt" not in reply.headers
-
-
-async def test_refusal_says_what_would_be_enough(shop: Shop) -> None:
-    channel = await shop.open_session()
-
-    reply = await shop.pay(channel, 1)
-
-    assert reply.json["requiredCumulative"] == str(PRICE)
-
-
-async def test_voucher_of_a_stranger_is_refused(shop: Shop) -> None:
-    channel = await shop.open_session()
-
-    reply = await shop.pay(channel, PRICE, key=STRANGER)
-
-    assert (reply.status, reply.code) == (402, "signer-mismatch")
-    assert ran == []
-
-
-@pytest.mark.parametrize(
-    ("signature", "code"),
-    [(b"", "signature-malformed"), (b"\x01" * 32 + b"\xff" * 32 + b"\x1b", "signature-high-s")],
-)
-async def test_signature_that_is_none_is_refused(shop: Shop, signature: bytes, code: str) -> None:
-    channel = await shop.open_session()
-
-    assert (await shop.pay(channel, PRICE, signature=signature)).code == code
-
-
-async def test_authorized_signer_signs_instead_of_the_payer(shop: Shop) -> None:
-    channel = await shop.open_session(authorized_signer=STRANGER.address)
-
-    assert (await shop.pay(channel, PRICE)).code == "signer-mismatch"
-    assert (await shop.pay(channel, PRICE, key=STRANGER)).status == 200
-
-
-@pytest.mark.parametrize(
-    ("tool_id", "body", "status", "code"),
-    [
-        ("shout", b'{"text":1}', 400, "arguments-invalid"),
-        ("shout", b'{"text":"a","more":1}', 400, "arguments-invalid"),
-        ("shout", b"[]", 400, "arguments-invalid"),
-        ("shout", b'{"text":"a","text":"b"}', 400, "json-duplicate-key"),
-        ("shout", b"{", 400, "json-syntax"),
-        ("shout", b"\xff", 400, "json-not-utf8"),
-        ("shout", b'{"text":"' + b"a" * 1_000 + b'"}', 413, "request-too-large"),
-        ("shout", b'{"text":"' + b"a" * 970 + b'"}', 413, "request-too-large"),
-        ("nothing", b"{}", 404, "tool-unknown"),
-    ],
-)
-async def test_request_that_cannot_be_run_is_refused_and_not_recorded(
-    shop: Shop, tool_id: str, body: bytes, status: int, code: str
-) -> None:
-    channel = await shop.open_session()
-
-    reply = await shop.pay(channel, PRICE, tool_id, body=body)
-
-    assert (reply.status, reply.code) == (status, code)
-    stored = await shop.store.session(channel)
-    assert stored is not None
-    assert stored.state.admitted == 0
-
-
-async def test_unknown_tool_is_not_found_also_without_payment(shop: Shop) -> None:
-    assert (await shop.post("/tools/nothing", b"{}")).code == "tool-unknown"
-
-
-async def test_session_that_the_node_does_not_know_is_gone(shop: Shop) -> None:
-    reply = await shop.pay((99_999).to_bytes(32, "big"), PRICE)  # type: ignore[arg-type]
-
-    assert (reply.status, reply.code) == (410, "channel-not-found")
-
-
-async def test_session_of_another_deployment_is_not_served(shop: Shop) -> None:
-    channel = await shop.open_session(payment_manager=STRANGER.address)
-
-    reply = await shop.pay(channel, PRICE)
-
-    assert (reply.status, reply.code) == (410, "session-elsewhere")
-
-
-@pytest.mark.parametrize(
-    ("header", "status", "code"),
-    [
-        ("Payment nonsense!", 402, "credential-malformed"),
-        ("Payment e30", 402, "credential-malformed"),
-        ("Bearer x", 402, "credential-malformed"),
-    ],
-)
-async def test_credential_that_makes_no_sense_is_refused(
-    shop: Shop, header: str, status: int, code: str
-) -> None:
-    reply = await shop.post("/tools/shout", b"{}", {"Authorization": header})
-
-    assert (reply.status, reply.code) == (status, code)
-    assert "WWW-Authenticate" in reply.headers
-
-
-async def test_challenge_of_somebody_else_is_refused(shop: Shop) -> None:
-    channel = await shop.open_session()
-    shop.challenge = Challenge.issue(b"other", "aioum", {"amount": "1"}, None)
-
-    reply = await shop.pay(channel, PRICE)
-
-    assert (reply.status, reply.code) == (402, "challenge-invalid")
-
-
-async def test_expired_challenge_pays_vouchers_but_opens_nothing(shop: Shop) -> None:
-    channel = await shop.open_session()
-    unpaid = await shop.post("/tools/shout", b"{}")
-    shop.challenge = Challenge.from_header(unpaid.headers["WWW-Authenticate"])
-    shop.now_seconds[0] += 3_601
-
-    opening = await shop.pay(channel, PRICE, action="open", transaction=b"\x01" * 32)
-
-    assert (opening.status, opening.code) == (402, "challenge-expired")
-    assert (await shop.pay(channel, PRICE)).status == 200
-
-
-async def test_signed_submission_is_refused_in_an_unsigned_session(shop: Shop) -> None:
-    channel = await shop.open_session()
-
-    reply = await shop.pay(channel, PRICE, submission={"cursor": 0})
-
-    assert (reply.status, reply.code) == (403, "signed-session-unsupported")
-
-
-async def test_opening_a_known_session_again_runs_the_call(shop: Shop) -> None:
-    channel = await shop.open_session()
-
-    reply = await shop.pay(channel, PRICE, action="open", transaction=b"\x01" * 32)
-
-    assert (reply.status, reply.body) == (200, b"HEY")
-
-
-async def test_opening_with_amount_zero_answers_with_a_challenge_for_the_session(shop: Shop) -> None:
-    channel = await shop.open_session()
-
-    reply = await shop.pay(channel, 0, action="open", transaction=b"\x01" * 32)
-
-    assert (reply.status, reply.code) == (402, "payment-required")
-    assert (reply.json["channelId"], reply.json["deposit"]) == ("0x" + channel.hex(), str(DEPOSIT))
-
-
-async def test_opening_needs_the_clients_signature_also_for_a_known_session(shop: Shop) -> None:
-    channel = await shop.open_session()
-
-    reply = await shop.pay(channel, 0, action="open", transaction=b"\x01" * 32, key=STRANGER)
-
-    assert reply.code == "signer-mismatch"
-
-
-async def test_opening_while_the_chain_does_not_answer_is_unavailable(shop: Shop) -> None:
-    reply = await shop.pay((88_888).to_bytes(32, "big"), 0, action="open", transaction=b"\x01" * 32)  # type: ignore[arg-type]
-
-    assert (reply.status, reply.code) == (503, "rpc-unreachable")
-    assert "Retry-After" in reply.headers
-
-
 async def test_too_many_failures_seal_the_session_but_stored_answers_stay(tmp_path: Path) -> None:
     async with running_shop(tmp_path, FUNCTIONS, max_unpaid_calls=2) as shop:
         channel = await shop.open_session()
@@ -513,3 +295,21 @@ async def test_broken_store_is_an_internal_error_that_tells_nothing(shop: Shop) 
 
     assert reply.status in (500, 503)
     assert "Aioum-Receipt" not in reply.headers
+
+
+async def test_body_that_does_not_arrive_in_time_is_refused(tmp_path: Path) -> None:
+    async with running_shop(tmp_path, FUNCTIONS, body_timeout_seconds=0.05) as shop:
+        channel = await shop.open_session()
+        release = asyncio.Event()
+
+        async def dribble() -> AsyncIterator[bytes]:
+            yield b'{"text"'
+            await release.wait()
+            yield b':"a"}'
+
+        headers = {"Authorization": shop.credential(channel, PRICE).header()}
+        async with shop.http.post("/tools/shout", data=dribble(), headers=headers) as response:
+            body = await response.json(content_type="application/problem+json")
+            release.set()
+
+    assert (response.status, body["type"]) == (408, "https://aioum.org/problems/request-timeout")

@@ -1,0 +1,176 @@
+"""A client killed at every single step, then started again: one deposit, no call twice, both records the
+same.
+
+Steps are the durable writes, the paid requests and the broadcasts of transactions; each is crashed just
+before and just after it happened.
+"""
+
+import asyncio
+import contextlib
+import json
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from aioum.chain.client import Chain
+from aioum.core.hextext import channel_id, to_hex
+from aioum.core.signing import LocalKey
+from aioum.devnet.running import RunningDevnet
+from tests.integration.client.scripted_operator import ScriptedOperator
+from tests.integration.conftest import FundAccount
+
+CALLS, DEPOSIT, TOP_UP = 2, 1_000, 500
+SIDE_BY_SIDE = 4
+
+Check = Callable[["Program", LocalKey, int], Awaitable[None]]
+
+
+class Program:
+    """One process that runs jobs, one after the other."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self._process = process
+
+    async def run(self, job: dict[str, Any]) -> dict[str, Any]:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(json.dumps(job).encode() + b"\n")
+        return json.loads(await asyncio.wait_for(self._process.stdout.readline(), 60))
+
+    async def end(self) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        await asyncio.wait_for(self._process.wait(), 30)
+
+
+@pytest.fixture
+async def programs(repository: Path) -> AsyncIterator[list[Program]]:
+    """As many as wait for blocks side by side."""
+    started = [
+        Program(
+            await asyncio.create_subprocess_exec(
+                sys.executable,
+                "-m",
+                "tests.integration.client.crash_program",
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                cwd=repository,
+                limit=2**24,
+            )
+        )
+        for _ in range(SIDE_BY_SIDE)
+    ]
+    yield started
+    for program in started:
+        await program.end()
+
+
+async def spread(programs: list[Program], accounts: list[LocalKey], numbers: range, check: Check) -> None:
+    """Check every number, each program with an account of its own."""
+    left = iter(numbers)
+
+    async def work(program: Program, key: LocalKey) -> None:
+        for number in left:
+            await check(program, key, number)
+
+    async with asyncio.TaskGroup() as group:
+        for program, key in zip(programs, accounts, strict=True):
+            group.create_task(work(program, key))
+
+
+def make_job(
+    data_dir: Path, devnet: RunningDevnet, key: LocalKey, operator: ScriptedOperator, what: str
+) -> dict[str, Any]:
+    data_dir.mkdir()
+    return {
+        "what": what,
+        "data_dir": str(data_dir),
+        "deployment": str(devnet.deployment_file),
+        "key": "0x" + key.secret_bytes().hex(),
+        "service": operator.url,
+        "deposit": DEPOSIT,
+        "calls": CALLS,
+        "top_up": TOP_UP,
+        "kill_at": None,
+    }
+
+
+async def opened_sessions(chain: Chain, payer: LocalKey) -> int:
+    events = await chain.events(0, (await chain.head()).number)
+    return sum(event.name == "SessionOpened" and event.args["payer"] == payer.address for event in events)
+
+
+@pytest.mark.slow
+async def test_killed_at_any_step_a_client_buys_each_call_once_and_settles(
+    programs: list[Program],
+    scripted: ScriptedOperator,
+    fund_account: FundAccount,
+    devnet: RunningDevnet,
+    chain: Chain,
+    tmp_path: Path,
+) -> None:
+    accounts = [(await fund_account()).key for _ in programs]
+    whole = await programs[0].run(make_job(tmp_path / "whole", devnet, accounts[0], scripted, "buy"))
+    steps = whole["result"]["steps"]
+    assert {"before create", "after save", "before request", "after broadcast"} <= set(steps)
+
+    async def check(program: Program, key: LocalKey, number: int) -> None:
+        name = f"step {number}, {steps[number - 1]}"
+        job = make_job(tmp_path / str(number), devnet, key, scripted, "buy")
+        before = await opened_sessions(chain, key)
+        assert (await program.run(job | {"kill_at": number}))["killed"], name
+        result = (await program.run(job))["result"]
+        assert result is not None, name
+        assert (result["sessions"], await opened_sessions(chain, key) - before) == (1, 1), name
+        channel = channel_id(result["channel"])
+        assert result["responses"] == [str(call) for call in range(CALLS)], name
+        assert [text for at, text in scripted.runs if at == channel] == ["0", "1"], name
+        assert (result["spent"], result["deposit"]) == (100 * CALLS, DEPOSIT + TOP_UP), name
+        on_chain = await chain.session(channel)
+        assert on_chain is not None
+        assert (to_hex(on_chain.root), on_chain.settled) == (result["root"], result["spent"]), name
+        assert json.loads(result["package"])["resultsRoot"] == result["root"]
+
+    await spread(programs, accounts, range(1, len(steps) + 1), check)
+
+
+@pytest.mark.slow
+async def test_killed_at_any_step_of_a_withdrawal_a_client_gets_its_deposit_back(
+    programs: list[Program],
+    scripted: ScriptedOperator,
+    fund_account: FundAccount,
+    devnet: RunningDevnet,
+    chain: Chain,
+    tmp_path: Path,
+) -> None:
+    accounts = [(await fund_account()).key for _ in programs]
+    grace = await chain.grace_period_seconds()
+
+    async def let_time_pass() -> None:
+        while True:
+            await asyncio.sleep(0.2)
+            await devnet.increase_time(grace)
+
+    async def check(program: Program, key: LocalKey, number: int) -> None:
+        job = make_job(tmp_path / str(number), devnet, key, scripted, "exit")
+        before = await chain.token_balance(devnet.token, key.address)
+        await program.run(job | {"kill_at": number})
+        result = (await program.run(job))["result"]
+        assert result is not None, f"step {number}, {steps[number - 1]}"
+        on_chain = await chain.session(channel_id(result["channel"]))
+        assert on_chain is not None
+        assert (on_chain.settled, on_chain.refunded) == (0, DEPOSIT)
+        assert await chain.token_balance(devnet.token, key.address) == before
+
+    passing = asyncio.create_task(let_time_pass())
+    try:
+        whole = await programs[0].run(make_job(tmp_path / "whole", devnet, accounts[0], scripted, "exit"))
+        steps = whole["result"]["steps"]
+        await spread(programs, accounts, range(steps.index("before save") + 1, len(steps) + 1), check)
+    finally:
+        passing.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await passing

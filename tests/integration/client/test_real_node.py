@@ -1,0 +1,183 @@
+"""The client against the real node, through spoiled networks and changes of the service."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from aioum.chain.client import Chain
+from aioum.client import SessionPhase
+from aioum.core.errors import AioumError, OutcomeUnknown
+from aioum.core.transcript import frontier_root
+from aioum.devnet.running import RunningDevnet
+from aioum_node.app import RunningNode, running_node
+from aioum_node.identity import Identity
+from aioum_node.settings import Settings
+from aioum_node.tools import tool
+from tests.integration.client import faulty_proxy as faults
+from tests.integration.client.conftest import MakeMarketplace
+from tests.integration.client.faulty_proxy import faulty_proxy
+from tests.integration.conftest import FundedAccount
+
+StartNode = Callable[..., AbstractAsyncContextManager[RunningNode]]
+RUNS: list[str] = []
+
+
+@tool(price=100)
+def wordcount(text: str) -> dict[str, int]:
+    """Counts words."""
+    RUNS.append(text)
+    return {"words": len(text.split())}
+
+
+@tool(price=70)
+def broken(text: str) -> str:
+    """Fails."""
+    raise RuntimeError(text)
+
+
+@tool(price=40)
+def reverse(text: str) -> str:
+    """Turns a text around."""
+    return text[::-1]
+
+
+@pytest.fixture
+def start_node(devnet: RunningDevnet, operator: FundedAccount, tmp_path: Path) -> StartNode:
+    RUNS.clear()
+
+    def start(
+        functions: Sequence[Any] = (wordcount, broken), **changes: Any
+    ) -> AbstractAsyncContextManager[RunningNode]:
+        settings = Settings(
+            **{
+                "node_dir": tmp_path / "node",
+                "listen_port": 0,
+                "admin_port": 0,
+                "deployment_file": devnet.deployment_file,
+                "opening_wait_seconds": 10,
+                "watch_interval_seconds": 0.1,
+                "settle_interval_seconds": 0.1,
+                **changes,
+            }
+        )
+        identity = Identity(operator.key, operator.key)
+        return running_node(settings, functions=functions, identity=identity, register=True)
+
+    return start
+
+
+async def test_both_records_and_the_anchored_root_are_equal(
+    start_node: StartNode, marketplace: MakeMarketplace, chain: Chain
+) -> None:
+    async with start_node() as node, marketplace() as market:
+        async with market.open(node.registration.service_id, deposit=10_000) as session:
+            for number in range(20):
+                assert (await session.call("wordcount", text="a " * number)).json() == {"words": number}
+            failed = await session.call("broken", text="x")
+            assert (failed.ok, failed.failure, failed.charge) == (False, "tool-failed", 0)
+            assert session.spent == 2_000
+            stored = await node.store.session(session.channel_id)
+            assert stored is not None
+            assert frontier_root(stored.state.frontier) == session.root
+        on_chain = await chain.session(session.channel_id)
+        assert on_chain is not None
+        assert (on_chain.root, on_chain.call_count, on_chain.settled) == (session.root, 21, 2_000)
+        package: Any = session.evidence_package("quality", "")
+        assert package["statement"]["callCount"] == 21
+
+
+async def test_through_a_proxy_that_spoils_answers_every_call_runs_and_is_paid_once(
+    start_node: StartNode, marketplace: MakeMarketplace, chain: Chain
+) -> None:
+    async with (
+        start_node() as node,
+        faulty_proxy(node.url) as (proxy, url),
+        marketplace() as market,
+        market.open(url, deposit=10_000) as session,
+    ):
+        spoiling: list[faults.Spoil | str] = [
+            faults.gateway_error, faults.empty, faults.without_receipt, faults.altered_body, "drop",
+            faults.altered_receipt, "truncate", "unreachable", faults.not_text,
+        ]  # fmt: skip
+        for number, fault in enumerate(spoiling):
+            proxy.faults = [fault]
+            await session.call("wordcount", text=str(number))
+        proxy.twice = True
+        await session.call("wordcount", text="twice")
+        proxy.twice = False
+        proxy.faults = [faults.forged_refusal("tool-unknown", 404)]
+        with pytest.raises(AioumError) as caught:
+            await session.call("wordcount", text="given up")
+        assert caught.value.code == "tool-unknown"
+        await session.call("wordcount", text="last")
+        assert [entry.request for entry in session.calls if "given up" in entry.request]
+        assert [*map(str, range(9)), "twice", "given up", "last"] == RUNS
+        assert session.spent == 1_200
+
+
+async def test_a_node_that_restarts_in_between_loses_nothing(
+    start_node: StartNode, marketplace: MakeMarketplace, chain: Chain
+) -> None:
+    async with marketplace() as market:
+        async with start_node() as node:
+            port = int(node.url.rsplit(":", 1)[1])
+            session = await market.open(node.url, deposit=10_000)
+            await session.call("wordcount", text="1")
+        with pytest.raises(OutcomeUnknown):
+            await session.call("wordcount", text="2")
+        async with start_node(listen_port=port):
+            await session.call("wordcount", text="3")
+            closed = await session.close()
+        assert RUNS == ["1", "2", "3"]
+        assert (closed.settled, closed.call_count) == (300, 3)
+
+
+async def test_an_open_session_keeps_its_card_when_the_service_changes(
+    start_node: StartNode, marketplace: MakeMarketplace
+) -> None:
+    async with marketplace() as market:
+        async with start_node() as node:
+            port = int(node.url.rsplit(":", 1)[1])
+            service_id = node.registration.service_id
+            session = await market.open(service_id, deposit=10_000)
+            await session.call("wordcount", text="1")
+        async with start_node((reverse,), listen_port=port) as node:
+            assert node.registration.service_id == service_id
+            assert [item.id for item in (await market.service(service_id)).card.tools] == ["reverse"]
+            # The old card still offers it, the node no longer has it: recorded, and not charged.
+            gone = await session.call("wordcount", text="2")
+            assert (gone.ok, gone.charge) == (False, 0)
+            assert (await session.close()).settled == 100
+            async with market.open(service_id, deposit=10_000) as fresh:
+                assert (await fresh.call("reverse", text="abc")).text == "cba"
+
+
+async def test_a_topped_up_deposit_is_usable_at_once_and_a_callless_session_closes(
+    start_node: StartNode, marketplace: MakeMarketplace
+) -> None:
+    async with start_node() as node, marketplace() as market:
+        async with market.open(node.url, deposit=100) as session:
+            await session.call("wordcount", text="1")
+            await session.top_up(100)
+            await session.call("wordcount", text="2")
+        async with market.open(node.url, deposit=100) as empty:
+            pass
+        assert empty.phase is SessionPhase.CLOSED
+
+
+async def test_many_sessions_side_by_side_settle_each_for_its_own(
+    start_node: StartNode, marketplace: MakeMarketplace
+) -> None:
+    async with start_node() as node, marketplace() as market:
+
+        async def buy(name: str) -> int:
+            async with market.open(node.url, deposit=1_000) as session:
+                for _ in range(5):
+                    await session.call("wordcount", text=name)
+            return session.spent
+
+        assert await asyncio.gather(*(buy(str(number)) for number in range(6))) == [500] * 6

@@ -1,0 +1,108 @@
+"""A node that kills itself at one step, its only argument; settings come on stdin.
+
+It prints its URL and serves until the step comes. SIGKILL leaves no time for anything, as a power cut would.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from aioum.chain.journal import SqliteTransactionJournal
+from aioum.chain.rpc import Rpc
+from aioum.core import ledger
+from aioum.core.signing import LocalKey
+from aioum_node.app import running_node
+from aioum_node.identity import Identity
+from aioum_node.logs import configure_logs
+from aioum_node.settings import Settings
+from aioum_node.store.sqlite import SqliteStore
+from aioum_node.tools import tool
+
+CALL_STEPS = ("before-admit", "after-admit", "in-tool", "before-record", "after-record")
+SETTLEMENT_STEPS = ("after-seal", "after-journal", "after-broadcast", "before-finalize", "after-finalize")
+PRICE = 1_000
+
+in_tool: list[Callable[[], None]] = []
+
+
+@tool(price=PRICE)
+def note(text: str, folder: str) -> str:
+    """Writes down that it ran."""
+    with (Path(folder) / "ran").open("a", encoding="utf-8") as file:
+        file.write(text + "\n")
+    for act in in_tool:
+        act()
+    return text.upper()
+
+
+def crash() -> None:
+    """End this process at once."""
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _around(
+    owner: type,
+    name: str,
+    *,
+    before: bool,
+    when: Callable[[tuple[Any, ...]], bool] = lambda arguments: True,
+) -> None:
+    original = getattr(owner, name)
+
+    @functools.wraps(original)
+    async def crashing(*arguments: Any, **named: Any) -> Any:
+        chosen = when(arguments)
+        if chosen and before:
+            crash()
+        result = await original(*arguments, **named)
+        if chosen:
+            crash()
+        return result
+
+    setattr(owner, name, crashing)
+
+
+def _finalizes(arguments: tuple[Any, ...]) -> bool:
+    return arguments[2] is ledger.finalize
+
+
+def arm(step: str) -> None:
+    """Let the process crash when it comes to `step`."""
+    match step:
+        case "before-admit" | "after-admit" | "before-record" | "after-record":
+            when, _, method = step.partition("-")
+            _around(SqliteStore, method, before=when == "before")
+        case "in-tool":
+            in_tool.append(crash)
+        case "after-seal":
+            _around(SqliteStore, "update", before=False)
+        case "after-journal":
+            _around(SqliteTransactionJournal, "append", before=False)
+        case "after-broadcast":
+            _around(Rpc, "broadcast", before=False)
+        case "before-finalize" | "after-finalize":
+            _around(SqliteStore, "update", before=step.startswith("before"), when=_finalizes)
+
+
+async def main() -> None:
+    given = json.load(sys.stdin)
+    key = LocalKey.from_hex(given.pop("key"))
+    settings = Settings(**given)
+    configure_logs(settings)
+    async with running_node(settings, functions=[note], identity=Identity(key, key)) as node:
+        # Armed only now: starting up writes, too.
+        arm(sys.argv[1])
+        print(node.url, flush=True)
+        await asyncio.wait([node.supervisor])
+
+
+if __name__ == "__main__":
+    asyncio.run(main())
