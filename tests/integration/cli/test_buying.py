@@ -176,7 +176,7 @@ async def test_a_key_file_pays_and_another_key_cannot_close(
     assert deposit_is_accounted_for(shell.json("session", "close", opened["sessionId"], *key))
 
 
-async def test_an_opening_that_could_not_be_sent_is_gone_on_with(
+async def test_an_opening_that_was_refused_for_good_is_void_and_the_next_call_opens_another(
     shell: Shell,
     node: Node,
     devnet: RunningDevnet,
@@ -190,12 +190,12 @@ async def test_an_opening_that_could_not_be_sent_is_gone_on_with(
     # The account holds tokens to pay with, and no ether for gas.
     refused = shell.run("aioum", *call, expect=1).stderr.decode()
     (session,) = shell.json("session", "list")["sessions"]
-    assert (session["phase"], session["sessionId"]) == ("opening", None)
-    assert f"go on with --session {session['channelId']}\n" in refused
+    assert (session["phase"], session["sessionId"]) == ("void", None)
+    assert "go on with" not in refused
 
     await devnet.fund(key.address)
-    done = shell.json(*call, "--session", session["channelId"])
-    assert done["channelId"] == session["channelId"]
+    done = shell.json(*call)
+    assert done["channelId"] != session["channelId"]
     assert deposit_is_accounted_for(done["closed"])
 
 

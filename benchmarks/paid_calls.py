@@ -1,0 +1,128 @@
+"""Paid calls per second, end to end over HTTP: ours against a naive build of the same path."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from pathlib import Path
+from typing import IO, Final, cast
+
+from benchmarks.folder import durable_folder
+from benchmarks.measure import QUICK, Alternative, Plan, measure
+from benchmarks.result import Case, Comparison
+
+NAME = "paid-calls"
+OPERATION = "one paid call, from signing the voucher to the durable answer"
+PACKAGES = ("aiohttp", "coincurve", "eth-account", "rfc8785")
+NOTES = (
+    "Node and clients are two processes; HTTP over loopback; no chain: the sessions are put into the store.",
+    "A session makes one call at a time (PROTOCOL 3.1); every 16th is followed by a signed statement.",
+)
+
+SESSIONS: Final = (1, 32, 256)
+_CALLS_PER_ROUND: Final = {1: 150, 32: 1_000, 256: 2_048}
+_MOST_ROUNDS: Final = 7
+_QUICK_CALLS_PER_ROUND: Final = {1: 50, 32: 200, 256: 512}
+_AIOUM: Final = "aioum"
+_NAIVE: Final = "naive client and node"
+_SAME_CLIENT: Final = "naive node, same client"
+# Alternative → build of the node, build of the client.
+_PAIRS: Final = {_AIOUM: ("aioum", "aioum"), _NAIVE: ("naive", "naive"), _SAME_CLIENT: ("naive", "aioum")}
+
+
+class _Child:
+    """A process that answers a line with a line."""
+
+    def __init__(self, module: str, *arguments: str) -> None:
+        command = [sys.executable, "-m", module, *arguments]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self._questions = cast("IO[str]", self._process.stdin)
+        self._answers = cast("IO[str]", self._process.stdout)
+
+    def read(self) -> str:
+        """The next line. Raises RuntimeError where the process ended."""
+        line = self._answers.readline()
+        if not line:
+            raise RuntimeError(f"a process of the benchmark ended early: {self._process.args!r}")
+        return line.strip()
+
+    def ask(self, line: str) -> str:
+        """Send a line and read the answer."""
+        self._questions.write(line + "\n")
+        self._questions.flush()
+        return self.read()
+
+    def close(self) -> None:
+        """Let it end and wait for it."""
+        self._questions.close()
+        try:
+            self._process.wait(timeout=30)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        finally:
+            self._answers.close()
+
+
+class Market:
+    """One node with its clients."""
+
+    def __init__(self, folder: Path, node_build: str, client_build: str, sessions: int) -> None:
+        """Args: folder: made here; both keep their databases in it. sessions: how many there are at most."""
+        folder.mkdir()
+        with ExitStack() as children:
+            node = _Child("benchmarks.node_process", node_build, str(folder), str(sessions))
+            children.callback(node.close)
+            url = node.read()
+            self._load = _Child("benchmarks.load_process", client_build, str(folder), url, str(sessions))
+            children.callback(self._load.close)
+            self._load.read()
+            self._children = children.pop_all()
+
+    def seconds(self, sessions: int, calls: int) -> float:
+        """Have so many sessions make so many calls in all."""
+        return float(self._load.ask(f"{sessions} {calls}"))
+
+    def close(self) -> None:
+        """End both processes."""
+        self._children.close()
+
+
+@contextmanager
+def _markets(folder: Path) -> Iterator[dict[str, Market]]:
+    with ExitStack() as stack:
+        markets = {}
+        for number, (name, (node_build, client_build)) in enumerate(_PAIRS.items()):
+            markets[name] = market = Market(folder / str(number), node_build, client_build, max(SESSIONS))
+            stack.callback(market.close)
+        yield markets
+
+
+def run(plan: Plan) -> list[Case]:
+    """Measure at each number of sessions."""
+    calls = _QUICK_CALLS_PER_ROUND if plan is QUICK else _CALLS_PER_ROUND
+    with durable_folder() as folder, _markets(folder) as markets:
+        return [_case(markets, sessions, calls[sessions], plan) for sessions in SESSIONS]
+
+
+def _case(markets: dict[str, Market], sessions: int, calls: int, plan: Plan) -> Case:
+    alternatives = [
+        Alternative(name, partial(market.seconds, sessions), calls) for name, market in markets.items()
+    ]
+    samples = measure(alternatives, Plan(min(plan.rounds, _MOST_ROUNDS), plan.batch_seconds))
+    most = sessions == max(SESSIONS)
+    return Case(name=_label(sessions), samples=samples, comparisons=_comparisons(most))
+
+
+def _label(sessions: int) -> str:
+    return "1 session" if sessions == 1 else f"{sessions} sessions"
+
+
+def _comparisons(most: bool) -> tuple[Comparison, ...]:
+    return (
+        Comparison(subject=_AIOUM, baseline=_NAIVE, at_least=4 if most else None),
+        Comparison(subject=_AIOUM, baseline=_SAME_CLIENT, at_least=3 if most else None),
+    )

@@ -1,0 +1,138 @@
+"""What a benchmark leaves: raw samples (docs/bench/NAME.json) and the ratios computed from nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import fmean, stdev
+from typing import Annotated, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+UNSTABLE: Final = 0.15
+"""Relative deviation of the rounds' ratios above which a figure is flagged."""
+
+Seconds = Annotated[float, Field(gt=0)]
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
+
+
+class Samples(_Model):
+    """Seconds per operation of one alternative, one value per round."""
+
+    name: str
+    seconds: Annotated[tuple[Seconds, ...], Field(min_length=2, strict=False)]
+
+    @classmethod
+    def of(cls, name: str, seconds: Sequence[float]) -> Samples:
+        """Samples of four significant digits: ratios are computed from what is kept."""
+        return cls(name=name, seconds=tuple(float(f"{value:.4g}") for value in seconds))
+
+    @property
+    def best(self) -> float:
+        """The fastest round's seconds per operation."""
+        return min(self.seconds)
+
+
+class Comparison(_Model):
+    """A ratio to compute: how many times faster `subject` is than `baseline`.
+
+    Attributes:
+        at_least: the smallest ratio that the design needs, or None.
+    """
+
+    subject: str
+    baseline: str
+    at_least: float | None = None
+
+
+class Ratio(_Model):
+    """A ratio of two alternatives of a case.
+
+    Attributes:
+        best: the baseline's best round over the subject's.
+        mean: mean of the ratios within each round; `deviation` is their standard deviation.
+    """
+
+    comparison: Comparison
+    best: float
+    mean: float
+    deviation: float
+
+    @property
+    def unstable(self) -> bool:
+        """Whether the rounds disagree too much to believe the figure."""
+        return self.deviation > UNSTABLE * self.mean
+
+    @property
+    def missed(self) -> bool:
+        """Whether the ratio is below what the design needs."""
+        return self.comparison.at_least is not None and self.best < self.comparison.at_least
+
+
+class Case(_Model):
+    """Alternatives measured side by side, under one condition."""
+
+    name: str
+    samples: Annotated[tuple[Samples, ...], Field(strict=False)]
+    comparisons: Annotated[tuple[Comparison, ...], Field(strict=False)]
+
+    def alternative(self, name: str) -> Samples:
+        """The samples of that name. Raises KeyError."""
+        for samples in self.samples:
+            if samples.name == name:
+                return samples
+        raise KeyError(name)
+
+    def ratios(self) -> list[Ratio]:
+        """The ratios of all comparisons."""
+        return [self._ratio(comparison) for comparison in self.comparisons]
+
+    def _ratio(self, comparison: Comparison) -> Ratio:
+        subject, baseline = self.alternative(comparison.subject), self.alternative(comparison.baseline)
+        rounds = [slow / fast for slow, fast in zip(baseline.seconds, subject.seconds, strict=True)]
+        return Ratio(
+            comparison=comparison,
+            best=baseline.best / subject.best,
+            mean=fmean(rounds),
+            deviation=stdev(rounds),
+        )
+
+
+class Environment(_Model):
+    """What a figure depends on besides the code; nothing that names a machine."""
+
+    cpu: str
+    cpus: int
+    system: str
+    python: str
+    packages: dict[str, str]
+
+
+class Result(_Model):
+    """One benchmark's run.
+
+    Attributes:
+        operation: what one operation is, singular.
+        notes: conditions of this run that a reader of the figures must know.
+    """
+
+    format_version: Literal[1] = Field(1, alias="formatVersion")
+    benchmark: str
+    operation: str
+    quick: bool
+    environment: Environment
+    notes: Annotated[tuple[str, ...], Field(strict=False)] = ()
+    cases: Annotated[tuple[Case, ...], Field(strict=False)]
+
+    def save(self, folder: Path) -> None:
+        """Write `NAME.json` into a folder."""
+        text = self.model_dump_json(indent=1, by_alias=True) + "\n"
+        (folder / f"{self.benchmark}.json").write_text(text, encoding="utf-8")
+
+    @classmethod
+    def load(cls, path: Path) -> Result:
+        """Read what `save` wrote. Raises pydantic.ValidationError."""
+        return cls.model_validate_json(path.read_text(encoding="utf-8"))

@@ -1,0 +1,76 @@
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from benchmarks.report import load_results, rate, render_page, table, times
+from tests.unit.benchmarks.test_measure import case, result
+
+
+@pytest.fixture(scope="module")
+def folder(repository: Path) -> Path:
+    return repository / "docs" / "bench"
+
+
+def test_row_shows_rates_ratio_and_what_is_needed() -> None:
+    text = table(result(case(1000, ours=(0.0005, 0.0006), theirs=(0.25, 0.3))))
+    row = text.splitlines()[2]
+    assert row == "| some case | ours 2 k/s | theirs 4/s | 500× | 500× ± 0 | 1,000× | missed |"
+
+
+def test_conditions_follow_the_table() -> None:
+    text = table(result(case(ours=(1.0, 1.0), theirs=(2.0, 2.0))))
+    assert (
+        "Operation: one thing. Best of 2 rounds; some processor, 2 CPUs, Linux x86_64; CPython 3.11.7."
+        in text
+    )
+    assert "- a condition" in text
+
+
+@pytest.mark.parametrize(
+    "seconds, text", [(5e-7, "2 M/s"), (0.000123, "8.13 k/s"), (0.5, "2/s"), (4.0, "0.25/s")]
+)
+def test_rate_is_operations_per_second(seconds: float, text: str) -> None:
+    assert rate(seconds) == text
+
+
+@pytest.mark.parametrize("ratio, text", [(0.25, "0.25×"), (7.777, "7.78×"), (10_914.4, "10,914×")])
+def test_ratio_has_three_significant_digits_and_no_fraction_from_a_hundred_on(
+    ratio: float, text: str
+) -> None:
+    assert times(ratio) == text
+
+
+def test_page_keeps_its_prose_around_the_tables() -> None:
+    measured = result(case(ours=(1.0, 1.0), theirs=(2.0, 2.0)))
+    page = "before\n<!-- some-benchmark -->\nold\n<!-- /some-benchmark -->\nafter\n"
+    rendered = render_page(page, [measured])
+    assert rendered == f"before\n<!-- some-benchmark -->\n{table(measured)}<!-- /some-benchmark -->\nafter\n"
+    assert render_page(rendered, [measured]) == rendered
+
+
+def test_page_without_a_place_for_a_result_is_refused() -> None:
+    with pytest.raises(ValueError, match="some-benchmark"):
+        render_page("no place\n", [result(case(ours=(1.0, 1.0), theirs=(2.0, 2.0)))])
+
+
+def test_tables_of_the_page_are_those_of_the_raw_samples_beside_it(folder: Path) -> None:
+    page = (folder / "README.md").read_text(encoding="utf-8")
+    results = load_results(folder)
+    assert results
+    assert render_page(page, results) == page
+
+
+def test_every_table_of_the_page_has_its_raw_samples(folder: Path) -> None:
+    page = (folder / "README.md").read_text(encoding="utf-8")
+    places = re.findall(r"^<!-- ([\w-]+) -->$", page, re.MULTILINE)
+    assert sorted(places) == [measured.benchmark for measured in load_results(folder)]
+
+
+def test_raw_samples_name_no_machine_and_no_path(folder: Path) -> None:
+    for path in folder.glob("*.json"):
+        document = json.loads(path.read_text(encoding="utf-8"))
+        assert set(document["environment"]) == {"cpu", "cpus", "system", "python", "packages"}
+        assert "/work" not in path.read_text(encoding="utf-8")
+        assert "/home" not in path.read_text(encoding="utf-8")
