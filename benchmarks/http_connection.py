@@ -37,7 +37,9 @@ class Connection(asyncio.Protocol):
         """Connect to a base URL. Raises OSError."""
         parts = urlsplit(url)
         loop = asyncio.get_running_loop()
-        _, connection = await loop.create_connection(lambda: cls(parts.netloc), parts.hostname, parts.port)
+        _, connection = await loop.create_connection(
+            lambda: cls(parts.netloc), parts.hostname or "", parts.port or 80
+        )
         return connection
 
     async def request(self, method: str, path: str, headers: Mapping[str, str], body: bytes = b"") -> Answer:

@@ -33,7 +33,7 @@ from aioum.core.wire import Challenge, Credential, SignedReceipt
 
 CHALLENGE_CODES: Final = frozenset(
     {
-        "payment-required", "challenge-unknown", "challenge-malformed", "challenge-expired",
+        "payment-required", "challenge-invalid", "challenge-malformed", "challenge-expired",
         "invalid-challenge", "payment-expired",
     }
 )  # fmt: skip
@@ -74,10 +74,12 @@ class _Behind(Exception):
 class _NotYet(OutcomeUnknown):
     """The node does not take the call now."""
 
-    def __init__(self, refusal: Refusal) -> None:
+    def __init__(self, refusal: Refusal, longest_pause_seconds: float) -> None:
         error = refusal.error()
         super().__init__(str(error), code=error.code, details=error.details)
-        self.retry_after_seconds = refusal.retry_after_seconds
+        wanted = refusal.retry_after_seconds
+        # The advice is not signed: it may not hold a call longer than all attempts together may last.
+        self.retry_after_seconds = None if wanted is None else min(wanted, longest_pause_seconds)
 
 
 class Caller:
@@ -163,7 +165,8 @@ class Caller:
         if refusal is None:
             raise OutcomeUnknown(f"status {answer.status} to a payment of nothing", code="node-failed")
         # What nothing was bought with is answered by asking for payment, with the session's own numbers.
-        if refusal.code != "payment-required" or "acceptedCumulative" not in refusal.details:
+        taken_over = refusal.details.keys() & {"acceptedCumulative", "deposit"}
+        if refusal.code != "payment-required" or not taken_over:
             raise refusal.error()
 
     def _source(self) -> str:
@@ -234,6 +237,9 @@ class Caller:
                 # Leaf and charge are signed together, so nobody on the way can have made this up.
                 await self._book.diverge(error, (signed,))
                 raise
+            if signed.receipt.index < record.call.index:
+                # The very receipt that we have of that call: somebody repeats an old answer.
+                raise OutcomeUnknown("the answer is of an earlier call", code="answer-replayed") from error
             contradiction = _Contradiction(error, signed, answer.body)
             if signed.receipt.index > record.call.index and self._book.abandoned:
                 raise _Behind(contradiction) from error
@@ -330,7 +336,7 @@ class Caller:
         code = refusal.code
         temporary = answer.status in _TEMPORARY_STATUS or code in TEMPORARY_CODES
         if temporary or code == "channel-not-found" or code in CHALLENGE_CODES:
-            raise _NotYet(refusal)
+            raise _NotYet(refusal, self._context.settings.retry_timeout_seconds)
         error = refusal.error()
         if code in BEHIND_CODES and self._book.abandoned:
             raise _Behind(error)

@@ -140,7 +140,8 @@ class NodeClient:
 def challenge_of(answer: HttpAnswer) -> Challenge | None:
     """The challenge of a 402 answer, or None."""
     header = answer.headers.get("www-authenticate")
-    if answer.status != 402 or header is None:
+    # A credential repeats the challenge as JSON, so bytes that are no text must not come in with it.
+    if answer.status != 402 or header is None or not header.isascii():
         return None
     try:
         return Challenge.from_header(header)

@@ -12,7 +12,7 @@ from aioum.client.context import ClientContext
 from aioum.client.http import node_base_url
 from aioum.client.policy import check_card, check_terms
 from aioum.core.canonical import JsonValue, canonical_bytes
-from aioum.core.card import Card, Tool, descriptor_hash, parse_card
+from aioum.core.card import MAX_CARD_BYTES, Card, Tool, descriptor_hash, parse_card
 from aioum.core.errors import InvalidInput, PolicyRefused
 from aioum.core.evidence import ServiceTerms
 from aioum.core.hextext import address
@@ -50,7 +50,7 @@ async def find_offer(context: ClientContext, service: str | int) -> Offer:
         service: a node's URL, or a service id whose descriptorURI names the node's card.
 
     Raises:
-        InvalidInput: `node-url-invalid`, `node-description-invalid`, `card-invalid`.
+        InvalidInput: `node-url-invalid`, `node-description-invalid`, `card-invalid`, `card-too-large`.
         PolicyRefused: `service-unknown`, `service-mismatch`, `wrong-chain`, `registry-not-allowed`, and as
             `check_terms` and `check_card`.
         OutcomeUnknown: the node did not answer.
@@ -74,9 +74,15 @@ async def find_offer(context: ClientContext, service: str | int) -> Offer:
     check_terms(context.policy, context.known, registered.terms)
     value = described.get("card")
     card = parse_card(value)
+    card_json = canonical_bytes(value)
+    if len(card_json) > MAX_CARD_BYTES:
+        # Found before anything is deposited: a kept session reads its card within this limit.
+        raise InvalidInput(
+            f"the card has {len(card_json)} bytes, at most {MAX_CARD_BYTES} are read", code="card-too-large"
+        )
     check_card(context.known, registered.terms, card, descriptor_hash(value))
     terms = ServiceTerms(context.known.service_registry, registered.service_id, registered.terms)
-    return Offer(url, terms, registered.terms_hash, card, canonical_bytes(value))
+    return Offer(url, terms, registered.terms_hash, card, card_json)
 
 
 async def _registered(context: ClientContext, service_id: int) -> Service:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
@@ -71,6 +71,34 @@ class Finding:
         return value
 
 
+class Findings:
+    """What is wrong in one check: everything is counted, only the first MAX_LISTED_FINDINGS are kept.
+
+    A package can hold millions of wrong entries in few bytes each.
+    """
+
+    def __init__(self, findings: Iterable[Finding] = ()) -> None:
+        self.listed: list[Finding] = []
+        self.codes: dict[str, None] = {}
+        self._count = 0
+        self.extend(findings)
+
+    def __len__(self) -> int:
+        return self._count
+
+    def append(self, finding: Finding) -> None:
+        """Count one, and keep it while there are few."""
+        self._count += 1
+        self.codes[finding.code] = None
+        if len(self.listed) < MAX_LISTED_FINDINGS:
+            self.listed.append(finding)
+
+    def extend(self, findings: Iterable[Finding]) -> None:
+        """Append each."""
+        for finding in findings:
+            self.append(finding)
+
+
 @dataclass(frozen=True, slots=True)
 class Check:
     """One row of the report.
@@ -112,16 +140,19 @@ def not_applicable(
     return Check(name, Status.NOT_APPLICABLE, summary, (code,), details or {})
 
 
-def failed(name: str, findings: Sequence[Finding], *, details: dict[str, JsonValue] | None = None) -> Check:
+def failed(
+    name: str, findings: Sequence[Finding] | Findings, *, details: dict[str, JsonValue] | None = None
+) -> Check:
     """A ✗ row over at least one finding; the first gives the sentence."""
-    more = f" (and {len(findings) - 1} more)" if len(findings) > 1 else ""
-    listed: list[JsonValue] = [finding.to_json() for finding in findings[:MAX_LISTED_FINDINGS]]
+    found = findings if isinstance(findings, Findings) else Findings(findings)
+    more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
+    listed: list[JsonValue] = [finding.to_json() for finding in found.listed]
     return Check(
         name,
         Status.FAIL,
-        findings[0].text + more,
-        tuple(dict.fromkeys(finding.code for finding in findings)),
-        {**(details or {}), "findings": listed, "findingCount": len(findings)},
+        found.listed[0].text + more,
+        tuple(found.codes),
+        {**(details or {}), "findings": listed, "findingCount": len(found)},
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol, TypeVar
 
 from aioum.chain.model import BlockRef, ChainSession, Opening, RegisteredTerms
@@ -127,7 +127,7 @@ class Openings:
                 )
             await self._require_open(facts.channel_id)
             state = SessionState(facts.channel_id, deposit=deposit)
-            opened = await self._store.open(facts, state, self._now_ms())
+            opened = await self._in_step(await self._store.open(facts, state, self._now_ms()))
         self._on_adopted()
         return await self._sessions.remember(opened.facts)
 
@@ -146,7 +146,25 @@ class Openings:
         def observe(state: SessionState) -> SessionState:
             return observe_chain(state, deposit=deposit, close_pending=closing)
 
-        return await self._store.update(channel_id, observe, self._now_ms())
+        return await self._in_step(await self._store.update(channel_id, observe, self._now_ms()))
+
+    async def _in_step(self, stored: StoredSession) -> StoredSession:
+        """Write whether a close is pending until a look that began after the write agrees with it.
+
+        The watcher writes it as well, and only for channels that it finds in the store. A close that is
+        requested between our look and our write it has seen before us, and no further event would tell.
+        """
+        channel_id = stored.facts.channel_id
+        while (newest := await self._chain.session(channel_id)) is not None:
+            closing = newest.is_closing or newest.is_finalized
+            if closing == stored.state.close_pending:
+                break
+
+            def observe(state: SessionState, closing: bool = closing) -> SessionState:
+                return replace(state, close_pending=closing)
+
+            stored = await self._store.update(channel_id, observe, self._now_ms())
+        return stored
 
     @asynccontextmanager
     async def _slot(self) -> AsyncIterator[None]:
@@ -244,6 +262,9 @@ class Openings:
         policy = self._policy
         if not policy.accept_plain_channels:
             raise Refused("this node takes sessions under terms only", code="plain-channel-refused")
+        if policy.payee != policy.operator:
+            # Without terms nobody but the payee may settle, and this node sends as the operator.
+            raise Refused("this node cannot settle plain channels", code="plain-channel-refused")
         if (session.payee, session.token) != (policy.payee, policy.token):
             raise Refused("the channel pays somebody else, or in another token", code="terms-not-ours")
         return SessionFacts(

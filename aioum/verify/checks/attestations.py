@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 from dataclasses import replace
 
 from aioum.core.canonical import JsonValue
@@ -12,7 +11,7 @@ from aioum.core.evidence_reading import EvidencePackage
 from aioum.verify.checks.transcript import Transcript
 from aioum.verify.grounds import Grounds
 from aioum.verify.hooks import Attestation, AttestationRejected, VerifyHooks
-from aioum.verify.report import Check, Finding, Status, failed, not_applicable, passed
+from aioum.verify.report import Check, Finding, Findings, Status, failed, not_applicable, passed
 
 NAME = "attestations"
 
@@ -24,12 +23,12 @@ async def check_attestations(
     if not package.attestations:
         return not_applicable(NAME, "attestations-absent", "The package carries no attestations.")
     indexes = _indexes(package)
-    failures: list[Finding] = []
-    unverified: list[Finding] = []
+    known = frozenset(indexes)
+    failures, unverified = Findings(), Findings()
     proven: list[JsonValue] = []
     for position, value in enumerate(package.attestations):
         try:
-            attestation = _read(value, indexes)
+            attestation = _read(value, indexes, known)
             outcome = await _judge(attestation, transcript, grounds, hooks)
         except InvalidInput as error:
             outcome = Finding(error.code, f"Attestation {position}: {error}.")
@@ -66,7 +65,7 @@ def _indexes(package: EvidencePackage) -> tuple[int, ...]:
     return tuple(index for index in stated if type(index) is int)
 
 
-def _read(value: JsonValue, indexes: tuple[int, ...]) -> Attestation:
+def _read(value: JsonValue, indexes: tuple[int, ...], known: frozenset[int]) -> Attestation:
     if not isinstance(value, dict):
         raise _malformed("not an object")
     kind, form, payload = value.get("type"), value.get("format"), value.get("payload")
@@ -77,18 +76,20 @@ def _read(value: JsonValue, indexes: tuple[int, ...]) -> Attestation:
         raise _malformed("note is not text")
     try:
         decoded = base64.b64decode(payload, validate=True)
-    except binascii.Error as error:
+    except ValueError as error:
+        # binascii.Error is one; characters beyond ASCII are refused with the plain kind.
         raise _malformed(f"payload is not base64: {error}") from error
-    return Attestation(kind, form, decoded, _coverage(value, indexes), note)
+    return Attestation(kind, form, decoded, _coverage(value, indexes, known), note)
 
 
-def _coverage(value: dict[str, JsonValue], indexes: tuple[int, ...]) -> tuple[int, ...]:
+def _coverage(
+    value: dict[str, JsonValue], indexes: tuple[int, ...], known: frozenset[int]
+) -> tuple[int, ...]:
     if "coverage" not in value:
         return indexes
     coverage = value["coverage"]
     if not isinstance(coverage, list):
         raise _malformed("coverage is not an array")
-    known = set(indexes)
     covered = []
     for index in coverage:
         if type(index) is not int:

@@ -14,7 +14,7 @@ from aioum.core.payment import CallReceipt
 from aioum.core.types import Address, Bytes32, ChannelId
 from aioum.verify.checks.transcript import Transcript
 from aioum.verify.grounds import Grounds
-from aioum.verify.report import Check, Finding, failed, not_applicable, passed
+from aioum.verify.report import Check, Finding, Findings, failed, not_applicable, passed
 from aioum.verify.signed import count_of, members, signature_of, signer_finding
 
 NAME = "receipts"
@@ -43,11 +43,11 @@ def check_receipts(
     if not package.receipts:
         return not_applicable(NAME, "receipts-absent", "The list of receipts is empty."), Receipts({})
     judge = _Judge(package, transcript, grounds, grounds.channel_id, grounds.terms.receipt_signer)
-    findings = [
+    findings = Findings(
         replace(finding, index=position)
         for position, value in enumerate(package.receipts)
         for finding in judge.findings(position, value)
-    ]
+    )
     receipts = Receipts({index: receipt.charge for index, receipt in judge.signed.items()})
     details: dict[str, JsonValue] = {
         "receipts": len(package.receipts), "charged": str(sum(receipts.charges.values())),

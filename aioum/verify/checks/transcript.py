@@ -11,7 +11,7 @@ from aioum.core.evidence_reading import EvidencePackage
 from aioum.core.hextext import from_hex, to_hex
 from aioum.core.merkle import root_of, verify_inclusion
 from aioum.core.transcript import EMPTY_ROOT, Entry, entry_from_json, entry_leaf, node_hash
-from aioum.verify.report import Check, Finding, failed, passed
+from aioum.verify.report import Check, Finding, Findings, failed, passed
 
 TRANSCRIPT = "transcript"
 CLAIMED_ROOT = "claimed-root"
@@ -36,7 +36,7 @@ class Transcript:
 def check_transcript(package: EvidencePackage) -> tuple[Check, Transcript]:
     """Judge every entry by the rules of PROTOCOL 2."""
     entries: list[Entry] = []
-    findings: list[Finding] = []
+    findings = Findings()
     previous = -1
     for position, call in enumerate(package.calls):
         try:
@@ -88,7 +88,7 @@ def check_claimed_root(package: EvidencePackage, transcript: Transcript) -> Chec
 
 def root_findings(
     package: EvidencePackage, transcript: Transcript, root: bytes, size: int, code: str, what: str
-) -> list[Finding]:
+) -> Findings:
     """Why the package's calls are not those under a root.
 
     Args:
@@ -105,18 +105,24 @@ def root_findings(
     if package.disclosed:
         return _proof_findings(package.calls, transcript, root, size, what)
     if transcript.root is None:
-        return [Finding("root-incomputable", "The calls have no root: one of them lacks its texts.")]
+        return Findings(
+            [Finding("root-incomputable", "The calls have no root: one of them lacks its texts.")]
+        )
     if transcript.root != root:
-        return [Finding(code, f"The calls hash to root {to_hex(transcript.root)}, {what} is {to_hex(root)}.")]
-    return []
+        return Findings(
+            [Finding(code, f"The calls hash to root {to_hex(transcript.root)}, {what} is {to_hex(root)}.")]
+        )
+    return Findings()
 
 
 def _proof_findings(
     calls: Sequence[JsonValue], transcript: Transcript, root: bytes, size: int, what: str
-) -> list[Finding]:
+) -> Findings:
     if not calls:
-        return [Finding("disclosure-empty", f"No call is disclosed, so none is proven to be in {what}.")]
-    findings = []
+        return Findings(
+            [Finding("disclosure-empty", f"No call is disclosed, so none is proven to be in {what}.")]
+        )
+    findings = Findings()
     for position, call in enumerate(calls):
         index = _stated_index(call)
         leaf = None if index is None else transcript.leaves.get(index)

@@ -13,7 +13,7 @@ from aioum.core.payment import Voucher
 from aioum.core.types import Address, ChannelId
 from aioum.verify.grounds import Grounds
 from aioum.verify.ports import ChainView
-from aioum.verify.report import Check, Finding, failed, not_applicable, passed
+from aioum.verify.report import Check, Finding, Findings, failed, not_applicable, passed
 from aioum.verify.signed import members, signature_of, signer_finding
 
 NAME = "vouchers"
@@ -36,7 +36,7 @@ async def check_vouchers(package: EvidencePackage, grounds: Grounds, chain: Chai
         return not_applicable(
             NAME, "voucher-signer-unknown", f"Nothing fixes who authorizes vouchers: {reason}."
         )
-    findings: list[Finding] = []
+    findings = Findings()
     highest = -1
     wallet = await _wallet(signer, grounds, chain)
     for position, value in enumerate(package.vouchers):

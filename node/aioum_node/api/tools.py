@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any, NoReturn
 
@@ -97,11 +97,20 @@ class ToolRoutes:
             raise Refused("this node takes no signed submissions", code="signed-session-unsupported")
         if credential.action == "topUp":
             stored = await self._openings.top_up(credential)
-            raise _payment_required("the deposit was taken over", stored.state)
+            # Nothing here is signed, so the answer says only what the chain says to everybody.
+            deposit = {"channelId": to_hex(credential.channel_id), "deposit": str(stored.state.deposit)}
+            raise _payment_required("the deposit was taken over", deposit)
         if credential.action == "open":
             context = await self._openings.adopt(credential)
             if credential.amount == 0:
-                raise _payment_required("the session is open", await self._state(context))
+                state = await self._state(context)
+                numbers = {
+                    "channelId": to_hex(state.channel_id),
+                    "deposit": str(state.deposit),
+                    "acceptedCumulative": str(state.accepted),
+                    "spent": str(state.spent),
+                }
+                raise _payment_required("the session is open", numbers)
         served = await self._calls.call(
             PaidRequest(
                 credential.channel_id,
@@ -177,14 +186,5 @@ def _arguments(body: bytes, max_bytes: int) -> JsonObject:
     return value
 
 
-def _payment_required(what: str, state: SessionState) -> Refused:
-    return Refused(
-        f"{what}; calls are paid with vouchers",
-        code="payment-required",
-        details={
-            "channelId": to_hex(state.channel_id),
-            "deposit": str(state.deposit),
-            "acceptedCumulative": str(state.accepted),
-            "spent": str(state.spent),
-        },
-    )
+def _payment_required(what: str, details: Mapping[str, str]) -> Refused:
+    return Refused(f"{what}; calls are paid with vouchers", code="payment-required", details=details)

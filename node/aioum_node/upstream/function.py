@@ -12,7 +12,7 @@ import structlog
 from pydantic import ValidationError, validate_call
 from pydantic_core import to_jsonable_python
 
-from aioum.core.canonical import canonical_bytes
+from aioum.core.canonical import canonical_bytes, parse_json
 from aioum.core.errors import CanonicalError
 from aioum.core.ledger import Answer
 from aioum.core.wire import JsonObject
@@ -51,21 +51,28 @@ class FunctionUpstream:
         self._max_response_bytes = max_response_bytes
 
     async def run(self, arguments: JsonObject, request: bytes, timeout_seconds: float) -> Answer:
-        """Call the function: text and bytes are the response as they are, all else becomes canonical JSON."""
+        """Call the function: text and bytes are the response as they are, all else becomes canonical JSON.
+
+        It gets the arguments of `request`, which is what the transcript shows: `1.0` there is 1, and keys are
+        in order. With the client's own spelling it could answer what no re-execution gives again.
+        """
+        recorded: Any = parse_json(request, max_bytes=len(request))
+        named = recorded["arguments"]
         deadline = asyncio.timeout(timeout_seconds)
         try:
             async with deadline:
                 if self._is_async:
-                    result = await self._call(**arguments)
+                    result = await self._call(**named)
                 else:
                     loop = asyncio.get_running_loop()
-                    result = await loop.run_in_executor(self._executor, lambda: self._call(**arguments))
+                    result = await loop.run_in_executor(self._executor, lambda: self._call(**named))
         except ToolError as error:
             return failed("tool-failed", str(error))
         except ValidationError as error:
             _log.warning("tool-refused-arguments", tool=self._tool_id, errors=error.error_count())
             return failed("arguments-invalid")
-        except Exception as error:
+        except (Exception, SystemExit) as error:
+            # SystemExit too: a function that ends a program of its own must not end the node.
             if isinstance(error, TimeoutError) and deadline.expired():
                 return failed("tool-timeout")
             _log.warning("tool-raised", tool=self._tool_id, exc_info=True)

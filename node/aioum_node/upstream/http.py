@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 import aiohttp
@@ -15,6 +16,7 @@ from aioum_node.failures import answer_of, failed
 _log = structlog.get_logger(__name__)
 _READ_SIZE_BYTES = 65_536
 _FALLBACK_CONTENT_TYPE = "text/plain; charset=utf-8"
+_PLAIN_CONTENT_TYPE = re.compile(r"[ -~]{1,200}")
 
 
 class HttpUpstream:
@@ -70,7 +72,10 @@ class HttpUpstream:
             body += chunk
             if len(body) > self._max_response_bytes:
                 return failed("response-too-large")
-        content_type = response.headers.get("Content-Type", _FALLBACK_CONTENT_TYPE)
+        content_type = response.headers.get("Content-Type", "")
+        if not _PLAIN_CONTENT_TYPE.fullmatch(content_type):
+            # It is stored and sent again: bytes that are no text could be neither.
+            content_type = _FALLBACK_CONTENT_TYPE
         return answer_of(bytes(body), content_type, max_bytes=self._max_response_bytes)
 
     def _client(self) -> aiohttp.ClientSession:

@@ -1,9 +1,11 @@
 """Answers that get lost or spoiled on the way: taken for unknown, repeated, never paid twice."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
 import pytest
+from aiohttp import web
 
 from aioum.chain.client import Chain
 from aioum.core.errors import OutcomeUnknown, Refused
@@ -71,6 +73,52 @@ async def test_a_replayed_earlier_answer_is_not_taken_for_the_new_one(
         await session.call("echo", text="1")
         assert (await session.call("echo", text="2")).text == "2"
         assert session.stopped is None
+
+
+async def test_an_earlier_answer_that_is_replayed_for_ever_is_no_word_against_the_operator(
+    marketplace: MakeMarketplace, spoiled: Spoiled
+) -> None:
+    replay = faults.Replay()
+    async with marketplace() as market, market.open(spoiled.url, deposit=10_000) as session:
+        spoiled.proxy.faults = [replay.keep, *[replay.replay] * 6]
+        await session.call("echo", text="1")
+        with pytest.raises(OutcomeUnknown) as caught:
+            await session.call("echo", text="2")
+        assert caught.value.code == "answer-replayed"
+        assert (session.stopped, session.evidence) == (None, ())
+        assert (await session.call("echo", text="3")).index == 2
+
+
+async def test_a_refusal_that_asks_for_an_hour_does_not_hold_the_call_so_long(
+    marketplace: MakeMarketplace, spoiled: Spoiled
+) -> None:
+    def much_later(answer: web.Response) -> web.Response:
+        refused = faults.forged_refusal("node-busy", 429)(answer)
+        refused.headers["Retry-After"] = "3600"
+        return refused
+
+    settings = {"retry_timeout_seconds": 0.5}
+    async with (
+        marketplace(settings=settings) as market,
+        market.open(spoiled.url, deposit=10_000) as session,
+    ):
+        spoiled.proxy.faults = [much_later] * 6
+        with pytest.raises(OutcomeUnknown) as caught:
+            async with asyncio.timeout(60):
+                await session.call("echo", text="1")
+        assert caught.value.code == "node-busy"
+        spoiled.proxy.faults = []
+        assert (await session.call("echo", text="2")).index == 1
+
+
+async def test_a_challenge_that_the_node_no_longer_knows_is_asked_for_again(
+    marketplace: MakeMarketplace, spoiled: Spoiled
+) -> None:
+    async with marketplace() as market, market.open(spoiled.url, deposit=10_000) as session:
+        await session.call("echo", text="1")
+        spoiled.proxy.faults = [faults.forged_refusal("challenge-invalid", 402)]
+        assert (await session.call("echo", text="2")).index == 1
+        assert len(session.calls) == 2
 
 
 async def test_without_any_answer_the_call_stays_outstanding_and_the_next_call_settles_it_first(

@@ -10,6 +10,7 @@ from aioum.chain import calls as contract_calls
 from aioum.chain.client import Chain
 from aioum.chain.deployments import Endpoint
 from aioum.client import Marketplace, Policy
+from aioum.core.card import MAX_CARD_BYTES
 from aioum.core.errors import AioumError, ConfigError, PolicyRefused
 from aioum.core.types import Address
 from aioum.devnet.running import RunningDevnet
@@ -183,3 +184,10 @@ async def test_an_unconnected_marketplace_and_two_ways_to_name_contracts_are_ref
         async with marketplace(contracts=Endpoint(devnet.rpc_url, chain.payment_manager)):
             pass
     assert caught.value.code == "config-invalid"
+
+
+async def test_a_card_that_could_not_be_read_again_is_refused_before_anything_is_deposited(
+    offering: MakeOperator, marketplace: MakeMarketplace
+) -> None:
+    async with offering({"note": "x" * MAX_CARD_BYTES}) as scripted, marketplace() as market:
+        assert await refusal(market, scripted.url) == "card-too-large"

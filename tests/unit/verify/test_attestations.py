@@ -102,7 +102,8 @@ async def test_calls_that_are_not_well_formed_are_not_handed_to_a_verifier() -> 
     "value",
     [
         "quote", {}, attestation(type=""), attestation(type=1), attestation(format=None),
-        attestation(payload="not base64!"), attestation(payload=None), attestation(note=1),
+        attestation(payload="not base64!"), attestation(payload="é"), attestation(payload=None),
+        attestation(note=1),
         attestation(coverage="all"), attestation(coverage=["0"]), attestation(coverage=[True]),
     ],
 )  # fmt: skip

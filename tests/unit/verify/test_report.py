@@ -7,7 +7,7 @@ import pytest
 
 from aioum.core.evidence import disclose
 from aioum.core.hextext import to_hex
-from aioum.verify.report import MAX_LISTED_FINDINGS, NUMBERS, Status
+from aioum.verify.report import MAX_LISTED_FINDINGS, NUMBERS, Finding, Findings, Status, failed
 from tests.unit.verify.honest import BLOCK, Honest, edited, judge
 from tests.unit.verify.tampering import CASES
 
@@ -97,3 +97,13 @@ async def test_findings_are_all_counted_and_listed_up_to_a_limit() -> None:
 
 def test_each_status_has_its_mark() -> None:
     assert [status.mark for status in Status] == ["✓", "✗", "○"]
+
+
+async def test_of_millions_of_wrong_entries_only_the_first_take_memory() -> None:
+    findings = Findings(Finding("voucher-malformed", "wrong", position) for position in range(100_000))
+    findings.append(Finding("voucher-above-deposit", "too much"))
+
+    assert len(findings.listed) == MAX_LISTED_FINDINGS
+    check = failed("vouchers", findings)
+    assert check.codes == ("voucher-malformed", "voucher-above-deposit")
+    assert check.details["findingCount"] == 100_001

@@ -1,6 +1,7 @@
 """Python functions as tools."""
 
 import asyncio
+import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -12,6 +13,7 @@ from pydantic import Field
 
 from aioum.core.ledger import Answer
 from aioum.core.problem import problem_bytes, problem_code
+from aioum.core.transcript import canonical_request
 from aioum_node.tools import ToolError
 from aioum_node.upstream.function import FunctionUpstream
 
@@ -19,7 +21,8 @@ from aioum_node.upstream.function import FunctionUpstream
 async def run(function: Callable[..., Any], *, timeout_seconds: float = 30, **arguments: Any) -> Answer:
     with ThreadPoolExecutor(2) as executor:
         upstream = FunctionUpstream(function, tool_id="tested", executor=executor, max_response_bytes=100)
-        return await upstream.run(arguments, b"{}", timeout_seconds)
+        request = canonical_request("tested", arguments).encode()
+        return await upstream.run(arguments, request, timeout_seconds)
 
 
 def code_of(answer: Answer) -> str | None:
@@ -91,6 +94,27 @@ async def test_exception_is_a_failed_call_that_does_not_tell_its_text() -> None:
     assert b"secret" not in answer.response
 
 
+async def test_a_function_gets_the_arguments_as_the_transcript_shows_them() -> None:
+    def shown(value: Any) -> str:
+        return repr(value)
+
+    # What a client spells otherwise is recorded in canonical form; from that form it must be reproducible.
+    answer = await run(shown, value={"b": 1.0, "a": -0.0, "c": 1e2})
+
+    assert answer.response == b"{'a': 0, 'b': 1, 'c': 100}"
+
+
+@pytest.mark.parametrize("awaited", [False, True])
+async def test_a_function_that_exits_is_a_failed_call_and_the_node_lives_on(awaited: bool) -> None:
+    def leave() -> None:
+        sys.exit(3)
+
+    async def leave_awaited() -> None:
+        sys.exit(3)
+
+    assert code_of(await run(leave_awaited if awaited else leave)) == "tool-failed"
+
+
 async def test_timeout_error_of_the_function_itself_is_no_timeout_of_ours() -> None:
     def broken() -> str:
         raise TimeoutError("its own")
@@ -112,7 +136,7 @@ async def test_function_that_takes_too_long_is_a_timeout() -> None:
     release = threading.Event()
     with ThreadPoolExecutor(1) as executor:
         upstream = FunctionUpstream(release.wait, tool_id="tested", executor=executor, max_response_bytes=100)
-        answer = await upstream.run({}, b"{}", 0.01)
+        answer = await upstream.run({}, canonical_request("tested", {}).encode(), 0.01)
         release.set()
 
     assert code_of(answer) == "tool-timeout"

@@ -108,3 +108,16 @@ async def test_service_that_does_not_listen_is_unreachable() -> None:
     answer = await post(f"http://127.0.0.1:{unused_port()}/")
 
     assert problem_code(answer.response) == "upstream-unreachable"
+
+
+async def test_content_type_that_is_no_text_is_replaced() -> None:
+    async def answer_raw(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"{}")
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/\xff\r\nContent-Length: 2\r\n\r\nok")
+        await writer.drain()
+        writer.close()
+
+    async with await asyncio.start_server(answer_raw, "127.0.0.1", 0) as server:
+        answer = await post(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/tool")
+
+    assert answer == Answer(b"ok", 200, "text/plain; charset=utf-8", failed=False)
