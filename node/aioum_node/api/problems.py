@@ -123,6 +123,6 @@ def refusal(
         headers["WWW-Authenticate"] = challenge.header()
     if status == 401:
         headers["WWW-Authenticate"] = 'AioumRead realm="session"'
-    if code in _TRY_LATER or status in (429, 503):
+    if code in _TRY_LATER or status in (413, 429, 503):
         headers["Retry-After"] = str(retry_after_seconds)
     return web.Response(status=status, body=canonical_bytes(body), headers=headers)

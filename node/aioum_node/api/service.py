@@ -120,7 +120,10 @@ async def _problems(request: web.Request, handler: Handler) -> web.StreamRespons
         if code is None:
             raise
         refused = Refused(error.reason, code=code)
-        return refusal(refused, error.status, retry_after_seconds=1)
+        answer = refusal(refused, error.status, retry_after_seconds=1)
+        if isinstance(error, web.HTTPMethodNotAllowed):
+            answer.headers["Allow"] = error.headers["Allow"]
+        return answer
     except Exception as error:
         _log.error("request-broke", path=request.path, exc_info=error)
         return refusal(AioumError("broken"), 500, retry_after_seconds=1)

@@ -61,7 +61,8 @@ class Replay:
 
     def replay(self, answer: web.Response) -> web.Response:
         assert self._kept is not None
-        return self._kept
+        # A response can be sent once.
+        return web.Response(status=self._kept.status, body=self._kept.body, headers=self._kept.headers)
 
 
 class FaultyProxy:

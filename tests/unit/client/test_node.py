@@ -77,7 +77,7 @@ def test_a_challenge_is_read_from_a_402_only() -> None:
 
 def test_a_challenge_with_bytes_that_are_no_text_is_none() -> None:
     header = Challenge.issue(b"secret", "realm", {"amount": "1"}, None).header()
-    answer = HttpAnswer(402, {"www-authenticate": header.replace("realm=\"realm", "realm=\"\udcff")}, b"")
+    answer = HttpAnswer(402, {"www-authenticate": header.replace('realm="realm', 'realm="\udcff')}, b"")
     assert challenge_of(answer) is None
     assert challenge_of(HttpAnswer(402, {"www-authenticate": "Basic x"}, b"")) is None
     assert challenge_of(HttpAnswer(402, {}, b"")) is None

@@ -202,3 +202,24 @@ async def test_opening_while_the_chain_does_not_answer_is_unavailable(shop: Shop
 
     assert (reply.status, reply.code) == (503, "rpc-unreachable")
     assert "Retry-After" in reply.headers
+
+
+async def test_body_that_is_not_encoded_as_it_says_is_refused(shop: Shop) -> None:
+    credential = shop.credential(await shop.open_session(), PRICE)
+    headers = {"Authorization": credential.header(), "Content-Encoding": "gzip"}
+
+    reply = await shop.post("/tools/shout", b"no gzip", headers)
+
+    assert (reply.status, reply.code) == (400, "body-malformed")
+
+
+async def test_another_method_is_refused_with_those_that_are_allowed(shop: Shop) -> None:
+    reply = await shop.get("/tools/shout")
+
+    assert (reply.status, reply.code, reply.headers["Allow"]) == (405, "method-not-allowed", "POST")
+
+
+async def test_limits_say_when_to_come_back(shop: Shop) -> None:
+    reply = await shop.pay(await shop.open_session(), PRICE, body=b" " * 1_000_000)
+
+    assert (reply.status, reply.headers["Retry-After"]) == (413, "2")
