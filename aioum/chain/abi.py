@@ -53,10 +53,20 @@ def artifact(name: str) -> Artifact:
 @cache
 def interface(name: str) -> AsyncContract:
     """A contract without an address, for encoding and decoding only. Loads web3."""
+    from eth_abi.codec import ABICodec
+    from eth_abi.decoding import StringDecoder
     from web3 import AsyncHTTPProvider, AsyncWeb3
+    from web3._utils.abi import build_strict_registry
 
     # Never connected: a provider is what web3 hangs its ABI codec on.
     offline = AsyncWeb3(AsyncHTTPProvider("http://localhost"), middleware=[])
+    # A string of Solidity is any bytes. One that is no UTF-8, which anybody can put into an event, must not
+    # make everything beside it unreadable.
+    registry = build_strict_registry()
+    registry.unregister_decoder("string")
+    tolerant = StringDecoder(handle_string_errors="replace")  # type: ignore[no-untyped-call]
+    registry.register_decoder("string", tolerant, label="string")
+    offline.codec = ABICodec(registry)
     return offline.eth.contract(address=offline.to_checksum_address(bytes(20)), abi=artifact(name).abi)
 
 
@@ -110,6 +120,7 @@ def decode_revert(data: bytes) -> Revert | None:
 
 def decode_event(log: Mapping[str, Any]) -> ChainEvent | None:
     """Decode one log as web3 returns it; None where none of our contracts declares such an event."""
+    from eth_abi.exceptions import DecodingError
     from web3.exceptions import LogTopicError, MismatchedABI
 
     topics = log["topics"]
@@ -119,7 +130,7 @@ def decode_event(log: Mapping[str, Any]) -> ChainEvent | None:
     contract, entry = known
     try:
         decoded = interface(contract).events[entry["name"]]().process_log(log)
-    except (LogTopicError, MismatchedABI):
+    except (LogTopicError, MismatchedABI, DecodingError):
         return None
     args = {
         parameter["name"]: plain(parameter["type"], decoded["args"][parameter["name"]])

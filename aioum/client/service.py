@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import jsonschema_rs
 
@@ -11,13 +11,17 @@ from aioum.chain.model import Service
 from aioum.client.context import ClientContext
 from aioum.client.http import node_base_url
 from aioum.client.policy import check_card, check_terms
-from aioum.core.canonical import JsonValue, canonical_bytes
+from aioum.core.canonical import JsonValue, canonical_bytes, canonical_text
 from aioum.core.card import MAX_CARD_BYTES, Card, Tool, descriptor_hash, parse_card
 from aioum.core.errors import InvalidInput, PolicyRefused
 from aioum.core.evidence import ServiceTerms
 from aioum.core.hextext import address
 from aioum.core.types import Bytes32
 from aioum.core.wire import JsonObject
+
+_REFERENCES: Final = ('"$ref"', '"$dynamicRef"', '"$recursiveRef"')
+# Two references to each next definition double the work with every definition: these give 256-fold work.
+_MAX_REFERENCES: Final = 16
 
 
 @dataclass(frozen=True)
@@ -136,12 +140,16 @@ def require_tool(card: Card, tool_id: str) -> Tool:
 def check_arguments(tool: Tool, arguments: dict[str, JsonValue]) -> None:
     """Hold arguments against the tool's schema before anything is paid; the node judges for itself again.
 
-    A schema that this check cannot evaluate without network access or back-tracking is left to the node.
+    A schema that this check cannot evaluate without network access or back-tracking, or whose references
+    could multiply the work without bound, is left to the node: the operator wrote it.
 
     Raises:
         InvalidInput: `arguments-invalid`.
     """
     schema: dict[str, Any] = tool.input_schema
+    text = canonical_text(schema)
+    if sum(text.count(reference) for reference in _REFERENCES) > _MAX_REFERENCES:
+        return
     try:
         validator = jsonschema_rs.validator_for(
             schema, offline=True, pattern_options=jsonschema_rs.RegexOptions()

@@ -137,7 +137,7 @@ class Challenge:
             raise InvalidInput("not a Payment challenge", code="challenge-malformed")
         pairs: dict[str, JsonValue] = {
             name.lower(): re.sub(r"\\(.)", r"\1", value)
-            for name, value in re.findall(r'([A-Za-z][\w-]*)\s*=\s*"((?:[^"\\]|\\.)*)"', rest)
+            for name, value in re.findall(r'\b([A-Za-z][\w-]{0,63})\s?=\s?"((?:[^"\\]|\\.)*)"', rest)
         }
         return cls.from_json(pairs)
 

@@ -89,7 +89,7 @@ def build_edge(
     terms = registration.terms
     if clients is None:
         clients = ClientSignatures(chain if settings.accept_contract_signers else None)
-    sessions = Sessions(store, cards, chain.domain, settings.cached_sessions)
+    sessions = Sessions(store, cards, chain.domain, receipt_signer.address, settings.cached_sessions)
     calls = PaidCalls(
         store=store,
         sessions=sessions,

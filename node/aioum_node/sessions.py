@@ -29,11 +29,14 @@ class SessionContext:
 class Sessions:
     """Contexts by channel id; the least recently loaded one goes first when there are too many."""
 
-    def __init__(self, reader: SessionReader, cards: Cards, domain: Domain, max_cached: int) -> None:
-        """Args: domain: the contracts this node works with now."""
+    def __init__(
+        self, reader: SessionReader, cards: Cards, domain: Domain, receipt_signer: Address, max_cached: int
+    ) -> None:
+        """Args: domain, receipt_signer: the contracts this node works with now, and the key it signs with."""
         self._reader = reader
         self._cards = cards
         self._domain = domain
+        self._receipt_signer = receipt_signer
         self._max_cached = max_cached
         self._cached: dict[ChannelId, SessionContext] = {}
 
@@ -42,7 +45,8 @@ class Sessions:
 
         Raises:
             Refused: `channel-not-found`; `session-elsewhere`, of another chain or PaymentManager,
-                whose deposit this node cannot see.
+                whose deposit this node cannot see; `terms-not-ours`, its terms name another receipt signer
+                than this node has now, so no word of this node would count.
         """
         cached = self._cached.get(channel_id)
         if cached is not None:
@@ -57,6 +61,8 @@ class Sessions:
         domain = Domain(facts.chain_id, facts.payment_manager)
         if domain != self._domain:
             raise Refused("the session was opened in another deployment", code="session-elsewhere")
+        if facts.terms is not None and facts.terms.receipt_signer != self._receipt_signer:
+            raise Refused("the session's terms name another receipt signer", code="terms-not-ours")
         offer = await self._cards.offer(facts.descriptor_hash)
         if len(self._cached) >= self._max_cached:
             del self._cached[next(iter(self._cached))]

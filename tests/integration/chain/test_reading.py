@@ -212,6 +212,21 @@ async def test_a_service_follows_its_updates_and_its_old_terms_stay_readable(
     assert now in await chain.services(retired.block_number - 1)
 
 
+async def test_a_service_whose_address_is_no_text_does_not_hide_the_others(
+    chain: Chain, registered_service: RegisteredService, payer: FundedAccount
+) -> None:
+    registered = registered_service.service
+    terms = replace(registered.terms, operator=payer.key.address, payee=payer.key.address)
+    call = calls.register(chain.service_registry, terms, "http://node.example/AAAA")
+    mined = await payer.sender.send(replace(call, data=call.data.replace(b"AAAA", b"\xff\xfe\x00A")), "spoil")
+    (event,) = mined.events
+
+    services = {service.service_id: service for service in await chain.services()}
+
+    assert registered.service_id in services
+    assert services[event.args["serviceId"]].descriptor_uri == "http://node.example/\ufffd\ufffd\x00A"
+
+
 async def test_the_contract_confirms_domain_grace_and_token(chain: Chain, devnet: RunningDevnet) -> None:
     assert await chain.domain_separator() == chain.domain.separator
     assert await chain.grace_period_seconds() == 900

@@ -36,7 +36,8 @@ def test_services_are_found_with_names_and_prices_and_no_key(shell: Shell, node:
     ]
     table = shell.text("services", "list").splitlines()
     assert table[0].split() == ["id", "name", "tools", "price", "state", "node"]
-    (row,) = [line for line in table if node["url"] in line]
+    (row,) = [line for line in table if line.split()[0] == node["serviceId"]]
+    assert node["url"] in row
     assert "0.25…0.5 aUSD" in row
     assert "ready" in row
     for named in (node["serviceId"], node["url"]):

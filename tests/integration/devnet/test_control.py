@@ -1,5 +1,6 @@
 """The devnet that outlives its command: up, down, status, reset."""
 
+import asyncio
 import os
 import signal
 import subprocess
@@ -100,6 +101,9 @@ async def test_a_devnet_that_was_killed_goes_up_again(control: Devnet) -> None:
     pid = (await control.status()).pid
     assert pid is not None
     os.killpg(pid, signal.SIGKILL)
+    async with asyncio.timeout(10):
+        while (await control.status()).state is not DevnetState.STOPPED:  # it takes a moment to die
+            await asyncio.sleep(0.01)
     second = await control.up(port=0)
     assert second.block_hash != first.block_hash
 

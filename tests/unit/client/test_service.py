@@ -32,3 +32,18 @@ def test_arguments_that_do_not_fit_the_schema_are_named() -> None:
 )
 def test_a_schema_that_cannot_be_judged_here_is_left_to_the_node(schema: dict[str, Any]) -> None:
     check_arguments(make_tool(schema), {"text": "x"})
+
+
+def test_a_schema_that_doubles_the_work_again_and_again_does_not_hold_the_client() -> None:
+    both = {f"d{step}": {"anyOf": [{"$ref": f"#/$defs/d{step + 1}"}] * 2} for step in range(60)}
+    schema = {"$defs": {**both, "d60": {"type": "string"}}, "$ref": "#/$defs/d0"}
+
+    check_arguments(make_tool(schema), {"text": "x"})
+
+
+def test_a_schema_with_a_few_references_is_judged() -> None:
+    schema = {"$defs": {"text": {"type": "string"}}, "properties": {"text": {"$ref": "#/$defs/text"}}}
+
+    with pytest.raises(InvalidInput) as caught:
+        check_arguments(make_tool(schema), {"text": 1})
+    assert caught.value.code == "arguments-invalid"

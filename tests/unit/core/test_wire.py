@@ -49,7 +49,17 @@ def test_an_altered_challenge_is_not_ours(change: dict[str, str | None]) -> None
     assert not CHALLENGE.is_ours(b"t" * 32)
 
 
-@pytest.mark.parametrize("header", ["", "Basic realm=x", 'Payment id="a"', "Payment " + "a" * 9_000])
+@pytest.mark.parametrize(
+    "header",
+    [
+        "",
+        "Basic realm=x",
+        'Payment id="a"',
+        "Payment " + "a" * 8_100,
+        "Payment " + "a-" * 4_000,
+        "Payment " + "a" * 9_000,
+    ],
+)
 def test_a_header_that_is_no_challenge_is_refused(header: str) -> None:
     assert _code(lambda: wire.Challenge.from_header(header)) == "challenge-malformed"
 

@@ -8,6 +8,7 @@ import pytest
 
 from aioum.core.errors import AioumError, ConfigError
 from aioum.core.signing import LocalKey
+from aioum.core.transcript import canonical_request
 from aioum_node.identity import challenge_secret, create_operator, load_identity
 from aioum_node.init import devnet_key, init_node, read_key
 from aioum_node.service import load_tools
@@ -123,7 +124,8 @@ async def test_new_node_has_a_configuration_that_loads_and_tools_that_run(tmp_pa
 
     settings = load_settings(made.config_file)
     async with load_tools(settings) as box:
-        answer = await box.tools["wordcount"].upstream.run({"text": "a b"}, b"{}", 5)
+        request = canonical_request("wordcount", {"text": "a b"}).encode()
+        answer = await box.tools["wordcount"].upstream.run({"text": "a b"}, request, 5)
 
     assert made.operator == KEY.address
     assert settings.service_name == 'A "shop"'

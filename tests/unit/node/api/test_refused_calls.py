@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -124,6 +125,15 @@ async def test_session_of_another_deployment_is_not_served(shop: Shop) -> None:
     reply = await shop.pay(channel, PRICE)
 
     assert (reply.status, reply.code) == (410, "session-elsewhere")
+
+
+async def test_session_whose_receipts_another_key_must_sign_is_not_served(shop: Shop) -> None:
+    terms = replace(shop.registration.terms, receipt_signer=STRANGER.address)
+    channel = await shop.open_session(terms=terms)
+
+    replies = [await shop.pay(channel, PRICE), await shop.read(channel, "/statement")]
+
+    assert [(reply.status, reply.code) for reply in replies] == [(403, "terms-not-ours")] * 2
 
 
 @pytest.mark.parametrize(
