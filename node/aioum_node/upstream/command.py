@@ -76,12 +76,12 @@ class CommandUpstream:
             errors = group.create_task(_tail(stderr))
             output = await _read_up_to(stdout, self._max_response_bytes)
             if output is None:
+                # Its end is not waited for here: asyncio sees none while output lies unread in the pipe.
                 _kill_group(process)
+                return failed("response-too-large")
             exit_code = await process.wait()
             # A child left in the background may hold stderr open; the response is complete without it.
             _kill_group(process)
-        if output is None:
-            return failed("response-too-large")
         if exit_code != 0:
             _log.warning(
                 "command-failed",
