@@ -24,7 +24,7 @@ OPERATION = "admitting and recording one call, two durable steps"
 PACKAGES = ()
 NOTES = (
     "Every writer has a session of its own; the database lies on the disk of the checkout.",
-    "`one commit per step` is the naive store: plain sqlite3, WAL, `synchronous=FULL`.",
+    "`one commit per step`: plain sqlite3 with WAL and `synchronous=FULL`, as the real store has them.",
 )
 
 WRITERS: Final = 32
@@ -102,7 +102,7 @@ def run(plan: Plan) -> list[Case]:
     relax_collector()
     with durable_folder() as folder, asyncio.Runner() as runner:
         grouped = runner.run(_Shop.open(lambda: SqliteStore(folder / "grouped.sqlite3", Limits())))
-        naive = runner.run(_Shop.open(lambda: NaiveStore(folder / "naive.sqlite3", Limits())))
+        naive = runner.run(_Shop.open(lambda: NaiveStore(folder / "naive.sqlite3", Limits(), wal=True)))
         try:
             samples = measure(
                 [

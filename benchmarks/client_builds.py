@@ -7,6 +7,7 @@ import sqlite3
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -22,6 +23,7 @@ from aioum.core.transcript import canonical_request
 from aioum.core.types import Address, ChannelId
 from benchmarks.naive.edge import canonical_request_with_rfc8785
 from benchmarks.naive.signatures import recover_with_eth_account, sign_with_eth_account
+from benchmarks.naive.store import connect
 from benchmarks.service import CLIENT
 
 _SCHEMA: Final = """
@@ -51,13 +53,11 @@ class Writing(Protocol):
 
 
 class CommitPerStep:
-    """Plain sqlite3 in WAL mode, off the event loop: one durable transaction for every step."""
+    """Plain sqlite3, off the event loop: one durable transaction for every step."""
 
-    def __init__(self, path: Path, prepare: Work) -> None:
+    def __init__(self, path: Path, prepare: Work, *, wal: bool) -> None:
         self._thread = ThreadPoolExecutor(1)
-        self._connection = sqlite3.connect(path, check_same_thread=False)
-        self._connection.execute("PRAGMA journal_mode = WAL")
-        self._connection.execute("PRAGMA synchronous = FULL")
+        self._connection = connect(path, wal=wal)
         prepare(self._connection)
 
     async def run(self, work: Work) -> None:
@@ -157,9 +157,13 @@ def _aioum(folder: Path) -> ClientBuild:
     return ClientBuild(_sign, _require_signer, canonical_request, journal)
 
 
-def _naive(folder: Path) -> ClientBuild:
-    journal = Journal(CommitPerStep(folder / "client.sqlite3", _prepare))
+def _naive(folder: Path, *, wal: bool = False) -> ClientBuild:
+    journal = Journal(CommitPerStep(folder / "client.sqlite3", _prepare, wal=wal))
     return ClientBuild(_sign_naively, _require_signer_naively, canonical_request_with_rfc8785, journal)
 
 
-BUILDS: Final[dict[str, Callable[[Path], ClientBuild]]] = {"aioum": _aioum, "naive": _naive}
+BUILDS: Final[dict[str, Callable[[Path], ClientBuild]]] = {
+    "aioum": _aioum,
+    "naive": _naive,
+    "naive-wal": partial(_naive, wal=True),
+}

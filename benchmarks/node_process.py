@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -66,9 +67,14 @@ class Build:
     canonicalize: Callable[[str, JsonValue], str]
 
 
+def _naive(store: Callable[[Path, Limits], Store]) -> Build:
+    return Build(store, NaiveClientSignatures(None), _NaiveSigner(), canonical_request_with_rfc8785)
+
+
 BUILDS: Final[Mapping[str, Build]] = {
     "aioum": Build(SqliteStore, ClientSignatures(None), LocalSigner(OPERATOR), canonical_request),
-    "naive": Build(NaiveStore, NaiveClientSignatures(None), _NaiveSigner(), canonical_request_with_rfc8785),
+    "naive": _naive(NaiveStore),
+    "naive-wal": _naive(partial(NaiveStore, wal=True)),
 }
 
 

@@ -23,14 +23,24 @@ NOTES = (
 )
 
 SESSIONS: Final = (1, 32, 256)
-_CALLS_PER_ROUND: Final = {1: 150, 32: 1_000, 256: 2_048}
+_CALLS_PER_ROUND: Final = {1: 75, 32: 384, 256: 768}
 _MOST_ROUNDS: Final = 7
-_QUICK_CALLS_PER_ROUND: Final = {1: 50, 32: 200, 256: 512}
+_QUICK_CALLS_PER_ROUND: Final = {1: 20, 32: 96, 256: 256}
+_MORE_OF_OURS: Final = 3
+"""The faster one makes more calls, so that its rounds are not over at once."""
 _AIOUM: Final = "aioum"
 _NAIVE: Final = "naive client and node"
 _SAME_CLIENT: Final = "naive node, same client"
+_NAIVE_WAL: Final = "naive client and node, both with WAL"
+_SAME_CLIENT_WAL: Final = "naive node with WAL, same client"
 # Alternative → build of the node, build of the client.
-_PAIRS: Final = {_AIOUM: ("aioum", "aioum"), _NAIVE: ("naive", "naive"), _SAME_CLIENT: ("naive", "aioum")}
+_PAIRS: Final = {
+    _AIOUM: ("aioum", "aioum"),
+    _NAIVE: ("naive", "naive"),
+    _SAME_CLIENT: ("naive", "aioum"),
+    _NAIVE_WAL: ("naive-wal", "naive-wal"),
+    _SAME_CLIENT_WAL: ("naive-wal", "aioum"),
+}
 
 
 class _Child:
@@ -110,7 +120,8 @@ def run(plan: Plan) -> list[Case]:
 
 def _case(markets: dict[str, Market], sessions: int, calls: int, plan: Plan) -> Case:
     alternatives = [
-        Alternative(name, partial(market.seconds, sessions), calls) for name, market in markets.items()
+        Alternative(name, partial(market.seconds, sessions), calls * (_MORE_OF_OURS if name == _AIOUM else 1))
+        for name, market in markets.items()
     ]
     samples = measure(alternatives, Plan(min(plan.rounds, _MOST_ROUNDS), plan.batch_seconds))
     most = sessions == max(SESSIONS)
@@ -125,4 +136,6 @@ def _comparisons(most: bool) -> tuple[Comparison, ...]:
     return (
         Comparison(subject=_AIOUM, baseline=_NAIVE, at_least=4 if most else None),
         Comparison(subject=_AIOUM, baseline=_SAME_CLIENT, at_least=3 if most else None),
+        Comparison(subject=_AIOUM, baseline=_NAIVE_WAL),
+        Comparison(subject=_AIOUM, baseline=_SAME_CLIENT_WAL),
     )

@@ -1,4 +1,4 @@
-"""A store as one writes it first: plain sqlite3 in WAL mode, one durable transaction for every step.
+"""A store as one writes it first: plain sqlite3, one durable transaction for every step.
 
 Each step runs whole in one thread, off the event loop, and reads what it decides on from the file. The
 decisions are those of `aioum.core.ledger`, as in the real store. Facts of a session, which never change, are
@@ -63,17 +63,25 @@ _SELECT_CALL: Final = (
 T = TypeVar("T")
 
 
+def connect(path: Path, *, wal: bool) -> sqlite3.Connection:
+    """A connection whose commits are durable; for one thread at a time."""
+    connection = sqlite3.connect(path, check_same_thread=False)
+    if wal:
+        connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("PRAGMA synchronous = FULL")
+    return connection
+
+
 class NaiveStore(SqliteStore):
     """Opens, admits and records in a file of its own; what no paid call needs is the real store's."""
 
-    def __init__(self, path: Path, limits: Limits) -> None:
+    def __init__(self, path: Path, limits: Limits, *, wal: bool = False) -> None:
+        """Args: wal: keep a write-ahead log, which sqlite3 does only where it is told to."""
         super().__init__(path, limits)
         self._naive_limits = limits
         self._facts: dict[ChannelId, SessionFacts] = {}
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="naive-store")
-        self._file = sqlite3.connect(path.with_name(path.name + ".naive"), check_same_thread=False)
-        self._file.execute("PRAGMA journal_mode = WAL")
-        self._file.execute("PRAGMA synchronous = FULL")
+        self._file = connect(path.with_name(path.name + ".naive"), wal=wal)
         self._file.executescript(_SCHEMA)
 
     async def open(self, facts: SessionFacts, state: SessionState, now_ms: int) -> StoredSession:

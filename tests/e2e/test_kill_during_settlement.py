@@ -15,7 +15,7 @@ from aioum.devnet.config import default_config
 from aioum.devnet.running import RunningDevnet
 from tests.e2e.conftest import MakeMarketplace
 from tests.e2e.crashing_node import PRICE, SETTLEMENT_STEPS
-from tests.e2e.shop import Shop
+from tests.e2e.shop import Shop, until
 
 DEPOSIT = 20 * PRICE
 
@@ -57,6 +57,12 @@ async def require_settled_once(
     assert anchored.refunded == closed.refunded == DEPOSIT - session.spent
     stored = await shop.final(session.channel_id)
     assert stored.state.spent == session.spent
+
+    async def resolved() -> bool:
+        # The watcher may see the channel finalized a moment before the sender sees its receipt.
+        return all(state != "pending" for _, state in shop.settlements(session.channel_id))
+
+    await until(resolved)
     assert shop.settlements(session.channel_id) == [(stored.transaction_hash, "mined")]
     assert await transactions_of(chain, shop) == transactions_before + 1
     events = await chain.events(chain.first_block, (await chain.head()).number, session.channel_id)
