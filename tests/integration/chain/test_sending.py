@@ -375,4 +375,6 @@ async def test_an_endpoint_that_fails_while_waiting_is_asked_again(
             while endpoint.seen.get("eth_getTransactionReceipt", 0) < 3:
                 await asyncio.sleep(0.01)
         endpoint.errors.clear()
-        await sending
+        mined = await sending
+        assert mined.gas_used > 0
+        assert await sender.unresolved() == []

@@ -55,9 +55,10 @@ def test_a_second_process_on_the_same_file_is_refused(tmp_path: Path) -> None:
 
 
 async def test_the_lock_goes_with_the_store(tmp_path: Path) -> None:
-    for _ in range(2):
-        async with SqliteStore(tmp_path / STORE_FILE, Limits()):
-            pass
+    async with SqliteStore(tmp_path / STORE_FILE, Limits()) as first:
+        incarnation = first.incarnation
+    async with SqliteStore(tmp_path / STORE_FILE, Limits()) as second:
+        assert second.incarnation == incarnation
 
 
 async def test_a_store_keeps_its_incarnation_and_another_has_another(tmp_path: Path) -> None:
