@@ -24,13 +24,13 @@ OPERATION = "admitting and recording one call, two durable steps"
 PACKAGES = ()
 NOTES = (
     "Every writer has a session of its own; the database lies on the disk of the checkout.",
-    "`one commit per step`: plain sqlite3 with WAL and `synchronous=FULL`, as the real store has them.",
+    "`one commit per call`: plain sqlite3 with WAL and `synchronous=FULL`, as the real store has them.",
 )
 
 WRITERS: Final = 32
 _ALONE: Final = "1 writer"
 _TOGETHER: Final = f"{WRITERS} writers"
-_NAIVE: Final = f"{WRITERS} writers, one commit per step"
+_NAIVE: Final = f"{WRITERS} writers, one commit per call"
 _ROUND_FACTOR: Final = 5
 """A disk's answers vary more than a processor's: longer rounds."""
 

@@ -34,7 +34,7 @@ CREATE TABLE IF NOT EXISTS calls (
 );
 """
 _PUT_SESSION: Final = "INSERT OR REPLACE INTO sessions VALUES (?, ?, ?, ?)"
-_PUT_CALL: Final = "INSERT INTO calls VALUES (?, ?, ?, ?, ?, ?, NULL, NULL)"
+_PUT_CALL: Final = "INSERT INTO calls VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 _PUT_ANSWER: Final = "UPDATE calls SET response = ?, receipt = ? WHERE channel_id = ? AND number = ?"
 
 Work = Callable[[sqlite3.Connection], None]
@@ -52,8 +52,8 @@ class Writing(Protocol):
         ...
 
 
-class CommitPerStep:
-    """Plain sqlite3, off the event loop: one durable transaction for every step."""
+class CommitPerCall:
+    """Plain sqlite3, off the event loop: one durable transaction for every piece of work."""
 
     def __init__(self, path: Path, prepare: Work, *, wal: bool) -> None:
         self._thread = ThreadPoolExecutor(1)
@@ -86,7 +86,7 @@ class Journal:
     ) -> None:
         """Keep a signed call before it leaves."""
         session = _session_row(channel_id, purse)
-        row = (channel_id, call.index, call.tool_id, call.request, str(call.amount), signature)
+        row = (*_call_columns(channel_id, call, signature), None, None)
 
         def work(connection: sqlite3.Connection) -> None:
             connection.execute(_PUT_SESSION, session)
@@ -95,9 +95,15 @@ class Journal:
         await self._writing.run(work)
 
     async def answer(
-        self, channel_id: ChannelId, purse: PurseState, call: Outstanding, response: bytes, receipt: str
+        self,
+        channel_id: ChannelId,
+        purse: PurseState,
+        call: Outstanding,
+        signature: bytes,
+        response: bytes,
+        receipt: str,
     ) -> None:
-        """Keep an accepted answer."""
+        """Keep an accepted answer. The signature is kept already."""
         session = _session_row(channel_id, purse)
         row = (response, receipt, channel_id, call.index)
 
@@ -110,6 +116,38 @@ class Journal:
     async def close(self) -> None:
         """Close it."""
         await self._writing.aclose()
+
+
+class NaiveJournal(Journal):
+    """One commit per call: what was signed is kept when the answer is there, and not before."""
+
+    async def begin(
+        self, channel_id: ChannelId, purse: PurseState, call: Outstanding, signature: bytes
+    ) -> None:
+        """Keep nothing: a crash before the answer forgets the voucher."""
+
+    async def answer(
+        self,
+        channel_id: ChannelId,
+        purse: PurseState,
+        call: Outstanding,
+        signature: bytes,
+        response: bytes,
+        receipt: str,
+    ) -> None:
+        """Keep call and answer."""
+        session = _session_row(channel_id, purse)
+        row = (*_call_columns(channel_id, call, signature), response, receipt)
+
+        def work(connection: sqlite3.Connection) -> None:
+            connection.execute(_PUT_SESSION, session)
+            connection.execute(_PUT_CALL, row)
+
+        await self._writing.run(work)
+
+
+def _call_columns(channel_id: ChannelId, call: Outstanding, signature: bytes) -> tuple[object, ...]:
+    return (channel_id, call.index, call.tool_id, call.request, str(call.amount), signature)
 
 
 def _session_row(channel_id: ChannelId, purse: PurseState) -> tuple[bytes, str, str, bytes]:
@@ -158,7 +196,7 @@ def _aioum(folder: Path) -> ClientBuild:
 
 
 def _naive(folder: Path, *, wal: bool = False) -> ClientBuild:
-    journal = Journal(CommitPerStep(folder / "client.sqlite3", _prepare, wal=wal))
+    journal = NaiveJournal(CommitPerCall(folder / "client.sqlite3", _prepare, wal=wal))
     return ClientBuild(_sign_naively, _require_signer_naively, canonical_request_with_rfc8785, journal)
 
 

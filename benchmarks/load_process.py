@@ -78,7 +78,7 @@ class Buyer:
         receipt = SignedReceipt.from_header(receipt_text)
         build.require_signer(receipt.receipt, DOMAIN, receipt.signature, OPERATOR.address)
         self._purse = accept_answer(purse, call, answer.body, receipt.receipt)
-        await build.journal.answer(channel_id, self._purse, call, answer.body, receipt_text)
+        await build.journal.answer(channel_id, self._purse, call, signature, answer.body, receipt_text)
         if self._purse.statement_due:
             await self._agree()
 

@@ -1,8 +1,10 @@
-"""A store as one writes it first: plain sqlite3, one durable transaction for every step.
+"""A store as one writes it first: plain sqlite3, one commit per call.
 
 Each step runs whole in one thread, off the event loop, and reads what it decides on from the file. The
-decisions are those of `aioum.core.ledger`, as in the real store. Facts of a session, which never change, are
-kept in memory: that only favors this build.
+decisions are those of `aioum.core.ledger`, as in the real store. An admission stays in memory until the
+answer is there, and one commit keeps both: a crash in between forgets what was being run, which the real store
+does not allow itself. Facts of a session, which never change, are kept in memory too. Both only favor this
+build.
 """
 
 from __future__ import annotations
@@ -47,14 +49,7 @@ CREATE TABLE calls (
 CREATE INDEX calls_by_amount ON calls (channel_id, amount);
 """
 _PUT_SESSION: Final = "INSERT OR REPLACE INTO sessions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-_INSERT_CALL: Final = (
-    "INSERT INTO calls (channel_id, number, tool_id, request, price, amount, signature) "
-    "VALUES (?, ?, ?, ?, ?, ?, ?)"
-)
-_RECORD_CALL: Final = (
-    "UPDATE calls SET response = ?, status = ?, content_type = ?, failed = ?, leaf = ?, charge = ? "
-    "WHERE channel_id = ? AND number = ?"
-)
+_INSERT_CALL: Final = "INSERT INTO calls VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _SELECT_CALL: Final = (
     "SELECT number, tool_id, request, price, amount, signature, response, status, content_type, failed, "
     "leaf, charge FROM calls WHERE channel_id = ? AND "
@@ -80,6 +75,7 @@ class NaiveStore(SqliteStore):
         super().__init__(path, limits)
         self._naive_limits = limits
         self._facts: dict[ChannelId, SessionFacts] = {}
+        self._running: dict[ChannelId, tuple[SessionState, Call]] = {}
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="naive-store")
         self._file = connect(path.with_name(path.name + ".naive"), wal=wal)
         self._file.executescript(_SCHEMA)
@@ -92,41 +88,43 @@ class NaiveStore(SqliteStore):
             if stored is None:
                 self._facts[facts.channel_id] = facts
                 stored = StoredSession(facts, state, now_ms, now_ms)
-                self._put(stored)
+                with self._file:
+                    self._put(stored)
             return stored
 
-        return await self._transact(step)
+        return await self._in_thread(step)
 
     async def admit(self, channel_id: ChannelId, request: CallRequest, now_ms: int) -> Admitted | Repeat:
         """`SessionWriter.admit`."""
 
         def step() -> Admitted | Repeat:
-            stored = self._get(channel_id)
-            existing = self._call("amount = ?", channel_id, str(request.amount))
-            decision = ledger.admit(stored.state, request, existing, self._naive_limits)
+            state, running = self._running.get(channel_id) or (self._get(channel_id).state, None)
+            existing = running
+            if running is None or running.amount != request.amount:
+                existing = self._call("amount = ?", channel_id, str(request.amount))
+            decision = ledger.admit(state, request, existing, self._naive_limits)
             if isinstance(decision, Admitted):
-                self._file.execute(_INSERT_CALL, (channel_id, *_call_columns(decision.call)))
-                self._put(replace(stored, state=decision.state, active_at_ms=now_ms))
+                self._running[channel_id] = (decision.state, decision.call)
             return decision
 
-        return await self._transact(step)
+        return await self._in_thread(step)
 
     async def record(self, channel_id: ChannelId, index: int, answer: Answer, now_ms: int) -> Recorded:
         """`SessionWriter.record`."""
 
         def step() -> Recorded:
             stored = self._get(channel_id)
-            call = self._call("number = ?", channel_id, index)
-            if call is None:
-                raise Refused(f"no call {index} was admitted", code="call-not-found")
-            decision = ledger.record(stored.state, call, answer, self._naive_limits)
-            if decision.won:
-                columns = (*_answer_columns(answer), decision.call.leaf, str(decision.call.charge))
-                self._file.execute(_RECORD_CALL, (*columns, channel_id, index))
+            state, call = self._running[channel_id]
+            decision = ledger.record(state, call, answer, self._naive_limits)
+            columns = (*_call_columns(call), *_answer_columns(answer))
+            row = (channel_id, *columns, decision.call.leaf, str(decision.call.charge))
+            with self._file:
+                self._file.execute(_INSERT_CALL, row)
                 self._put(replace(stored, state=decision.state, active_at_ms=now_ms))
+            del self._running[channel_id]
             return decision
 
-        return await self._transact(step)
+        return await self._in_thread(step)
 
     async def session(self, channel_id: ChannelId) -> StoredSession | None:
         """`SessionReader.session`."""
@@ -137,13 +135,6 @@ class NaiveStore(SqliteStore):
         await super().close()
         await self._in_thread(self._file.close)
         self._thread.shutdown()
-
-    async def _transact(self, step: Callable[[], T]) -> T:
-        def run() -> T:
-            with self._file:
-                return step()
-
-        return await self._in_thread(run)
 
     async def _in_thread(self, step: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._thread, step)
