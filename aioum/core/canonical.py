@@ -30,6 +30,8 @@ _PLAIN_FLOAT_MAX = 1e15
 _plain_encoder = json.JSONEncoder(
     ensure_ascii=False, check_circular=False, allow_nan=False, sort_keys=True, separators=(",", ":")
 )
+plain_text = _plain_encoder.encode
+"""JSON by the C encoder: keys by code point, floats in Python's spelling."""
 
 
 def canonical_text(value: JsonValue) -> str:
@@ -44,8 +46,8 @@ def canonical_text(value: JsonValue) -> str:
             `json-lone-surrogate` or `json-too-deep`.
     """
     try:
-        if _require_canonical([value], MAX_DEPTH):
-            return _plain_encoder.encode(value)
+        if require_json([value]):
+            return plain_text(value)
         return rfc8785.dumps(cast("Any", value)).decode()
     except RecursionError as error:
         raise CanonicalError(
@@ -58,8 +60,8 @@ def canonical_bytes(value: JsonValue) -> bytes:
     return canonical_text(value).encode()
 
 
-def _require_canonical(container: dict[str, Any] | list[Any], levels_left: int) -> bool:
-    """Refuse what has no canonical form; say whether the C encoder gives that form.
+def require_json(container: dict[str, Any] | list[Any], levels_left: int = MAX_DEPTH) -> bool:
+    """Refuse what has no canonical form; say whether `plain_text` gives that form.
 
     It does where every key sorts alike by code point and by UTF-16 code unit, and every float has a
     fraction and no exponent. Outside of that rfc8785 serializes, more slowly.
@@ -89,7 +91,7 @@ def _require_canonical(container: dict[str, Any] | list[Any], levels_left: int) 
         elif kind is dict or kind is list:
             if not levels_left:
                 raise CanonicalError(f"more than {MAX_DEPTH} containers are nested", code="json-too-deep")
-            plain = _require_canonical(member, levels_left - 1) and plain
+            plain = require_json(member, levels_left - 1) and plain
         elif kind is float:
             if not _PLAIN_FLOAT_MIN <= abs(member) < _PLAIN_FLOAT_MAX:
                 if not math.isfinite(member):
@@ -140,7 +142,7 @@ def parse_json(data: str | bytes, *, max_bytes: int) -> JsonValue:
         value, end = _strict_decoder.raw_decode(text, start)
         if _SURROGATE_ESCAPE.search(text):
             # Only escapes can bring in an unpaired one; the decoder joined pairs, and the rest has no UTF-8.
-            _plain_encoder.encode(value).encode()
+            plain_text(value).encode()
     except json.JSONDecodeError as error:
         raise CanonicalError(
             f"not JSON: {error.msg} at line {error.lineno} column {error.colno}",

@@ -128,7 +128,7 @@ def test_any_text_is_read_or_refused_with_a_code_and_nothing_else_escapes(data: 
 
 def test_the_ordinary_call_takes_the_fast_path_and_the_border_cases_do_not() -> None:
     def fast(value: Any) -> bool:
-        return canonical._require_canonical([value], MAX_DEPTH)
+        return canonical.require_json([value])
 
     assert fast({"arguments": {"n": 3, "x": 0.25, "ok": True, "none": None, "é": ["è", "😀"]}, "tool": "t"})
     for value in (1.0, -0.0, 1e-5, 1e15, {"\ue000": 1}, {"a": [{"😀": 1}]}):
