@@ -14,7 +14,7 @@ from benchmarks.measure import FULL, QUICK, Plan
 from benchmarks.report import table, update_page
 from benchmarks.result import Case, Result
 
-NAMES: Final = ("canonical-json", "keccak", "voucher", "root", "appends", "paid-calls")
+NAMES: Final = ("canonical-json", "keccak", "voucher", "root", "appends", "paid-calls", "verify-run")
 PAGE_FOLDER: Final = Path(__file__).resolve().parent.parent / "docs" / "bench"
 
 

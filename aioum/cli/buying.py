@@ -20,8 +20,9 @@ from aioum.client.closing import Closed
 from aioum.client.marketplace import Marketplace
 from aioum.client.policy import Policy
 from aioum.client.records import SessionPhase
+from aioum.client.results import CallResult
 from aioum.client.service import check_arguments, require_tool
-from aioum.client.session import CallResult, PaidSession
+from aioum.client.session import PaidSession
 from aioum.core.amounts import format_token_amount
 from aioum.core.canonical import JsonValue
 from aioum.core.card import Card
@@ -37,6 +38,7 @@ class Purchase:
         json_text, pairs, file_pairs: the arguments, as `read_arguments` takes them.
         deposit, spend_limit: whole tokens, or None.
         reference: the session to go on with, or None for a new one.
+        seat: who asks, or None: the session's own client.
     """
 
     service: str
@@ -47,6 +49,7 @@ class Purchase:
     deposit: str | None
     spend_limit: str | None
     reference: bytes | int | None
+    seat: str | None
     keep_open: bool
     accept_uncommitted: bool
 
@@ -71,7 +74,8 @@ async def buy(settings: Settings, key_source: KeySource, purchase: Purchase) -> 
             session = await connected.resume(channel_id)
             arguments = _arguments(session.card, purchase)
         try:
-            result = await session.call(purchase.tool_id, arguments)
+            caller = session if purchase.seat is None else session.seat(purchase.seat)
+            result = await caller.call(purchase.tool_id, arguments)
         except AioumError:
             await _end_after_failure(session, purchase)
             raise
@@ -104,7 +108,8 @@ async def _opened(connected: Marketplace, purchase: Purchase) -> tuple[PaidSessi
     deposit = least if purchase.deposit is None else token_amount(purchase.deposit, decimals)
     limit = None if purchase.spend_limit is None else token_amount(purchase.spend_limit, decimals)
     try:
-        session = await connected.open(offer, deposit=deposit, spend_limit=limit)
+        seats = () if purchase.seat is None else (purchase.seat,)
+        session = await connected.open(offer, deposit=deposit, spend_limit=limit, seats=seats)
     except (ChainError, OutcomeUnknown):
         await _tell_of_unfinished_opening(connected)
         raise
@@ -169,6 +174,7 @@ def _result_json(session: PaidSession, result: CallResult, closed: Closed | None
         "channelId": to_hex(session.channel_id),
         "sessionId": str(session.session_id) if session.session_id else None,
         "index": result.index,
+        "seat": result.seat,
         "ok": result.ok,
         "failure": result.failure,
         "status": result.status,

@@ -50,6 +50,11 @@ from aioum.cli.settings import Settings, common_options, examples
     metavar="SESSION",
     help="Go on with this session, open no new one.",
 )
+@click.option(
+    "--seat",
+    metavar="NAME",
+    help="Sign the call as this sub-agent, with a key of its own; a new session gets the seat.",
+)
 @click.option("--keep-open", is_flag=True, help="Leave the session open after the call.")
 @click.option(
     "--accept-uncommitted",
@@ -72,6 +77,7 @@ def call(
     deposit: str | None,
     spend_limit: str | None,
     reference: bytes | int | None,
+    seat: str | None,
     keep_open: bool,
     accept_uncommitted: bool,
 ) -> None:
@@ -103,6 +109,7 @@ def call(
         deposit=deposit,
         spend_limit=spend_limit,
         reference=reference,
+        seat=seat,
         keep_open=keep_open,
         accept_uncommitted=accept_uncommitted,
     )

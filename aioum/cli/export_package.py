@@ -53,9 +53,16 @@ def find_exporter(store: str) -> Exporter:
 
 
 def export_to(
-    output: Path | None, *, store: str, session: str, node_dir: Path, claim: str, narrative: str
+    output: Path | None,
+    *,
+    store: str,
+    session: str,
+    node_dir: Path,
+    claim: str,
+    narrative: str,
+    as_replay: bool = False,
 ) -> None:
-    """Write the package to a file, or to standard output.
+    """Write the package, or the session as a `gaos.replay` artifact, to a file or to standard output.
 
     Raises:
         ConfigError: `exporter-unknown`.
@@ -63,7 +70,12 @@ def export_to(
         AioumError: whatever the exporter raises.
     """
     package = find_exporter(store)(session=session, node_dir=node_dir, claim=claim, narrative=narrative)
-    data = package_bytes(package)
+    if as_replay:
+        from aioum.cli.export_replay import replay_from_package
+
+        data = replay_from_package(package)
+    else:
+        data = package_bytes(package)
     if output is None:
         sys.stdout.buffer.write(data)
         sys.stdout.buffer.flush()

@@ -27,6 +27,12 @@ from aioum.cli.settings import examples, verbose_option
         "session": ("aioum.cli.session:session", "List, inspect, fund, close and export sessions."),
         "key": ("aioum.cli.key:key", "Make key stores."),
         "evidence": ("aioum.cli.evidence:evidence", "Build evidence packages and read them."),
+        "verify-run": (
+            "aioum.cli.verify_run:verify_run",
+            "Judge a recorded session: the verdict and its facts.",
+        ),
+        "kit": ("aioum.cli.kit:kit", "Pack, inspect, fetch and run verifier kits."),
+        "bundle": ("aioum.cli.bundle:bundle", "Make and judge submissions to published comparisons."),
         "doctor": ("aioum.cli.doctor:doctor", "Check chain, contracts, token, clock and data folder."),
     },
 )

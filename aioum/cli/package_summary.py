@@ -46,6 +46,8 @@ def summary_json(package: EvidencePackage, data: bytes) -> dict[str, Any]:
         "charged": str(sum(_amounts(receipts, "charge"))) if receipts else None,
         "statedCalls": _member(package.statement, "callCount"),
         "statedSpent": _member(package.statement, "spent"),
+        "seats": [_text(seat, "id") for seat in _list(package.submissions, "roster")],
+        "signedCalls": len(_list(package.submissions, "entries")),
         "attestations": [_text(attestation, "type") for attestation in package.attestations],
         "sizeBytes": len(data),
         "evidenceHash": to_hex(keccak256(data)),
@@ -80,6 +82,10 @@ def summary_facts(summary: dict[str, Any]) -> list[tuple[str, str]]:
         ),
         ("receipts", receipts),
         ("statement", stated),
+        (
+            "signed calls",
+            f"{summary['signedCalls']} by {', '.join(summary['seats'])}" if summary["seats"] else "",
+        ),
         ("attestations", ", ".join(summary["attestations"])),
         ("size", f"{summary['sizeBytes']} bytes"),
         ("hash", summary["evidenceHash"]),
@@ -152,6 +158,11 @@ def _highest(amounts: list[int]) -> str | None:
 def _member(value: JsonValue, name: str) -> Any:
     member = value.get(name) if isinstance(value, dict) else None
     return None if isinstance(member, dict | list) else member
+
+
+def _list(value: JsonValue, name: str) -> list[JsonValue]:
+    member = value.get(name) if isinstance(value, dict) else None
+    return member if isinstance(member, list) else []
 
 
 def _text(value: JsonValue, name: str) -> str:

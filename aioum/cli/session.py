@@ -75,6 +75,20 @@ def show(settings: Settings, reference: bytes | int, offline: bool) -> None:
         print_table(session_view.CALL_COLUMNS, session_view.call_rows(seen), empty="")
 
 
+@session.command(epilog=examples("aioum session heads 3 > heads.json"))
+@click.argument("reference", metavar="SESSION", type=SESSION)
+@common_options
+def heads(settings: Settings, reference: bytes | int) -> None:
+    """Print each seat's head as JSON, for `aioum verify-run --heads`.
+
+    A head is the hash of everything that a seat asked and that the operator gave a receipt for. Somebody
+    else's record of the session that lacks one of yours was cut off.
+    """
+    from aioum.cli.session_view import retained_heads
+
+    print_json(asyncio.run(retained_heads(settings, reference)))
+
+
 @session.command(epilog=examples("aioum session close 3 --key-store key.json"))
 @click.argument("reference", metavar="SESSION", type=SESSION)
 @key_options
@@ -147,17 +161,31 @@ def top_up(settings: Settings, key_source: KeySource, reference: bytes | int, am
 
 @session.command(
     epilog=examples(
-        "aioum session export 3 > transcript.json", "aioum session export 3 --out transcript.json"
+        "aioum session export 3 > transcript.json",
+        "aioum session export 3 --format gaos-replay --out session.gaos-replay.jsonl",
     )
 )
 @click.argument("reference", metavar="SESSION", type=SESSION)
+@click.option(
+    "--format", "form", type=click.Choice(["transcript", "gaos-replay"]), default="transcript",
+    show_default=True, help="The calls alone, or an artifact that `aioum verify-run` judges.",
+)  # fmt: skip
 @click.option(
     "-o", "--out", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
     help="Write to this file instead of standard output.",
 )  # fmt: skip
 @common_options
-def export(settings: Settings, reference: bytes | int, out: Path | None) -> None:
-    """Write a session's transcript as canonical JSON."""
+def export(settings: Settings, reference: bytes | int, form: str, out: Path | None) -> None:
+    """Write a session's transcript as canonical JSON, or the session as a replay artifact.
+
+    The artifact has every signed call, hashes of the answers, and what the operator signed. It holds requests
+    and no answers.
+    """
+    if form == "gaos-replay":
+        from aioum.cli.export_replay import replay_from_record
+
+        write_file(out, asyncio.run(replay_from_record(settings, reference)))
+        return
     from aioum.cli.session_view import transcript
 
     write_file(out, asyncio.run(transcript(settings, reference)) + b"\n")

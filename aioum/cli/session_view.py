@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -9,12 +10,15 @@ from aioum.chain.client import Chain
 from aioum.chain.model import ChainSession
 from aioum.cli.record import money, record_json, recorded_session
 from aioum.cli.settings import Settings
-from aioum.client.records import CallPhase, CallRecord, SessionRecord
+from aioum.client.book import Book
+from aioum.client.records import CallRecord, SessionRecord
 from aioum.core.canonical import canonical_bytes
 from aioum.core.errors import ChainError
 from aioum.core.hextext import address_text, to_hex
 from aioum.core.problem import problem_code
+from aioum.core.submission.framing import encode_base64
 from aioum.core.transcript import entry_to_json
+from aioum.core.types import Bytes32
 
 CALL_COLUMNS: Final = ("index", "tool", "outcome", "charge", "request bytes", "response bytes")
 
@@ -25,12 +29,14 @@ class SeenSession:
 
     Attributes:
         calls: the answered calls by index.
+        heads: each seat's head after them, in the roster's order; none in an unsigned session.
         chain: what the chain says, or None.
         chain_problem: why `chain` is None, or None.
     """
 
     record: SessionRecord
     calls: tuple[CallRecord, ...]
+    heads: dict[str, Bytes32]
     chain: ChainSession | None
     chain_problem: str | None
 
@@ -43,14 +49,17 @@ async def look(settings: Settings, reference: bytes | int, *, offline: bool) -> 
     Raises:
         InvalidInput: `session-unknown` or `session-ambiguous`.
     """
-    record, calls = await _recorded(settings, reference)
+    book = await _recorded(settings, reference)
+    session, problem = None, None
     if offline:
-        return SeenSession(record, calls, None, "not asked")
-    try:
-        session = await _on_chain(settings, record)
-    except ChainError as error:
-        return SeenSession(record, calls, None, f"{error} [{error.code}]")
-    return SeenSession(record, calls, session, None if session else "the chain does not know it")
+        problem = "not asked"
+    else:
+        try:
+            session = await _on_chain(settings, book.record)
+            problem = None if session else "the chain does not know it"
+        except ChainError as error:
+            problem = f"{error} [{error.code}]"
+    return SeenSession(book.record, tuple(book.answered), book.retained_heads, session, problem)
 
 
 async def transcript(settings: Settings, reference: bytes | int) -> bytes:
@@ -59,7 +68,8 @@ async def transcript(settings: Settings, reference: bytes | int) -> bytes:
     Raises:
         InvalidInput: `session-unknown` or `session-ambiguous`.
     """
-    record, calls = await _recorded(settings, reference)
+    book = await _recorded(settings, reference)
+    record, calls = book.record, book.answered
     return canonical_bytes(
         {
             "channelId": to_hex(record.channel_id),
@@ -73,20 +83,34 @@ async def transcript(settings: Settings, reference: bytes | int) -> bytes:
     )
 
 
+async def retained_heads(settings: Settings, reference: bytes | int) -> dict[str, str]:
+    """Each seat's head, base64; empty for an unsigned session.
+
+    Raises:
+        InvalidInput: `session-unknown` or `session-ambiguous`.
+    """
+    return _heads_text((await _recorded(settings, reference)).retained_heads)
+
+
 def to_json(seen: SeenSession) -> dict[str, Any]:
     """The session for a program; amounts are base units as text."""
-    chain = seen.chain
+    chain, roster = seen.chain, seen.record.facts.roster
     return {
         **record_json(seen.record),
         "results": [
             {
                 "index": call.call.index,
                 "toolId": call.call.tool_id,
+                "seat": call.envelope.seat if call.envelope else None,
                 "failure": problem_code(call.response or b""),
                 "charge": _charge(call),
             }
             for call in seen.calls
         ],
+        "seats": None
+        if roster is None
+        else [{"id": entry.id, "publicKey": encode_base64(entry.public_key)} for entry in roster.entries],
+        "heads": _heads_text(seen.heads),
         "chain": None
         if chain is None
         else {
@@ -120,6 +144,8 @@ def to_facts(seen: SeenSession) -> list[tuple[str, str]]:
         ("authorized", f"{money(record, purse.highest)}: the most that the operator could capture"),
         ("calls", str(purse.next_index) + (", and one without an answer yet" if purse.outstanding else "")),
         ("root", to_hex(purse.root) if purse.next_index else ""),
+        ("calls signed by", ", ".join(seen.heads) or "nobody: only vouchers are signed"),
+        *((f"head of {seat}", head) for seat, head in _heads_text(seen.heads).items()),
     ]
     if chain is None:
         return [*rows, ("on chain", seen.chain_problem or "")]
@@ -147,13 +173,17 @@ def call_rows(seen: SeenSession) -> list[tuple[str, ...]]:
     ]
 
 
-async def _recorded(
-    settings: Settings, reference: bytes | int
-) -> tuple[SessionRecord, tuple[CallRecord, ...]]:
+async def _recorded(settings: Settings, reference: bytes | int) -> Book:
     async with recorded_session(settings.data_dir, reference) as (journal, record):
-        calls = await journal.calls(record.channel_id)
-    answered = (call for call in calls if call.phase is CallPhase.ANSWERED)
-    return record, tuple(sorted(answered, key=lambda call: call.call.index))
+        return await Book.load(journal, record.channel_id, _never_written)
+
+
+def _heads_text(heads: Mapping[str, Bytes32]) -> dict[str, str]:
+    return {seat: encode_base64(head) for seat, head in heads.items()}
+
+
+def _never_written() -> int:
+    raise AssertionError("a book that is only read keeps no evidence")
 
 
 async def _on_chain(settings: Settings, record: SessionRecord) -> ChainSession | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ from aioum.cli.settings import http_url, json_option, verbose_option
 
 if TYPE_CHECKING:
     from aioum.core.evidence_reading import EvidencePackage
+    from aioum.verify.ports import ReExecutor
     from aioum.verify.report import Report
 
 CLAIMS = ("non-delivery", "wrong-result", "quality")
@@ -28,6 +30,19 @@ CLAIMS = ("non-delivery", "wrong-result", "quality")
     "exec_command",
     metavar="COMMAND",
     help="Run deterministic calls again: request on standard input, exact response on standard output.",
+)
+@click.option(
+    "--reexec",
+    is_flag=True,
+    help="Run deterministic calls again from the WebAssembly module that the service's card pins.",
+)
+@click.option(
+    "--module",
+    "module_files",
+    multiple=True,
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="With --reexec: a module at hand, taken where it has the pinned digest; can be given several times.",
 )
 @click.option(
     "--exec-timeout",
@@ -55,6 +70,20 @@ CLAIMS = ("non-delivery", "wrong-result", "quality")
     multiple=True,
     metavar="ADDRESS",
     help="A PaymentManager that you know; can be given several times.",
+)
+@click.option(
+    "--head",
+    "heads",
+    multiple=True,
+    metavar="SEAT=BASE64",
+    help="A head of signed calls that the client kept; it shows a tail that was cut off. As in verify-run.",
+)
+@click.option(
+    "--heads",
+    "heads_file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="The same from a JSON file: an object of seats and heads.",
 )
 @click.option("--offline", is_flag=True, help="Ask no chain: checks that need one become ○.")
 @click.option(
@@ -87,6 +116,14 @@ CLAIMS = ("non-delivery", "wrong-result", "quality")
 )
 @click.option("--narrative", default="", metavar="TEXT", help="With --export: free text.")
 @click.option(
+    "--format",
+    "form",
+    type=click.Choice(["evidence", "gaos-replay"]),
+    default="evidence",
+    show_default=True,
+    help="With --export: an evidence package, or an artifact for `aioum verify-run`.",
+)
+@click.option(
     "-o",
     "--output",
     type=click.Path(path_type=Path, dir_okay=False),
@@ -103,6 +140,7 @@ def verify_evidence(
     node_dir: Path | None,
     claim: str,
     narrative: str,
+    form: str,
     output: Path | None,
     as_json: bool,
     **options: Any,
@@ -116,6 +154,7 @@ def verify_evidence(
     Examples:
       verify-evidence evidence.json
       verify-evidence evidence.json --exec "python tool.py" --json
+      verify-evidence evidence.json --reexec --module tool.wasm
       verify-evidence evidence.json --rpc https://rpc.example --payment-manager 0x5FbD…0aa3
       verify-evidence evidence.json --offline
       verify-evidence --export --session 42 --node-dir ./node -o evidence.json
@@ -131,12 +170,24 @@ def verify_evidence(
             raise click.UsageError("--export needs --node-dir, or AIOUM_NODE_DIR")
         from aioum.cli.export_package import export_to
 
-        export_to(output, store=store, session=session, node_dir=node_dir, claim=claim, narrative=narrative)
+        export_to(
+            output,
+            store=store,
+            session=session,
+            node_dir=node_dir,
+            claim=claim,
+            narrative=narrative,
+            as_replay=form == "gaos-replay",
+        )
         return 0
     if file is None:
         raise click.UsageError("name a package FILE, or use --export")
     if session is not None or output is not None:
         raise click.UsageError("--session and --output belong to --export")
+    if options["reexec"] and options["exec_command"] is not None:
+        raise click.UsageError("--reexec and --exec are two ways of the same check: give one")
+    if not options["reexec"] and options["module_files"]:
+        raise click.UsageError("--module belongs to --reexec")
     package = _read(file, options["max_bytes"])
     result = asyncio.run(_verify(package, options))
     if as_json:
@@ -172,20 +223,23 @@ def _read(file: Path, max_bytes: int) -> EvidencePackage:
 
 async def _verify(package: EvidencePackage, options: dict[str, Any]) -> Report:
     from aioum.cli.verify_chain import open_view
+    from aioum.cli.verify_run_inputs import retained_heads
     from aioum.core.hextext import address
-    from aioum.verify.command import CommandReExecutor
     from aioum.verify.hooks import installed_hooks
     from aioum.verify.package import verify_package
 
-    command: str | None = options["exec_command"]
-    re_executor = (
-        None if command is None else CommandReExecutor.from_text(command, options["exec_timeout_seconds"])
-    )
+    re_executor = _re_executor(options)
+    kept = retained_heads(options["heads"], options["heads_file"])
     known = frozenset(address(text) for text in options["payment_managers"])
     hooks = installed_hooks()
     if options["offline"]:
         return await verify_package(
-            package, chain=None, hooks=hooks, re_executor=re_executor, trusted_payment_managers=known
+            package,
+            chain=None,
+            hooks=hooks,
+            re_executor=re_executor,
+            trusted_payment_managers=known,
+            retained_heads=kept,
         )
     async with open_view(
         package.domain.payment_manager,
@@ -194,10 +248,34 @@ async def _verify(package: EvidencePackage, options: dict[str, Any]) -> Report:
         deployment_file=options["deployment_file"],
     ) as (view, trusted):
         result = await verify_package(
-            package, chain=view, hooks=hooks, re_executor=re_executor, trusted_payment_managers=trusted
+            package,
+            chain=view,
+            hooks=hooks,
+            re_executor=re_executor,
+            trusted_payment_managers=trusted,
+            retained_heads=kept,
         )
         await view.require_unchanged()
     return result
+
+
+def _re_executor(options: dict[str, Any]) -> ReExecutor | None:
+    timeout_seconds: float = options["exec_timeout_seconds"]
+    if options["reexec"]:
+        from aioum.cli.pinned_modules import fetch_module, read_modules
+        from aioum.verify.pinned import PinnedReExecutor
+
+        return PinnedReExecutor(
+            PinnedReExecutor.by_digest(*read_modules(options["module_files"])),
+            partial(fetch_module, offline=options["offline"]),
+            timeout_seconds,
+        )
+    command: str | None = options["exec_command"]
+    if command is None:
+        return None
+    from aioum.verify.command import CommandReExecutor
+
+    return CommandReExecutor.from_text(command, timeout_seconds)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -5,12 +5,16 @@ from aioum.client.marketplace import Marketplace, SessionHandle, SessionInfo, de
 from aioum.client.payer import Wallet
 from aioum.client.policy import Policy
 from aioum.client.records import Evidence, SessionPhase
+from aioum.client.results import CallResult
+from aioum.client.seats import CLIENT_SEAT, Seat
 from aioum.client.service import Offer
-from aioum.client.session import CallResult, PaidSession
+from aioum.client.session import PaidSession
 from aioum.client.settings import ClientSettings
 from aioum.client.sqlite_writer import JournalError
+from aioum.core.submission.keys import SubmissionKey
 
 __all__ = [
+    "CLIENT_SEAT",
     "CallResult",
     "ClientSettings",
     "Closed",
@@ -20,9 +24,11 @@ __all__ = [
     "Offer",
     "PaidSession",
     "Policy",
+    "Seat",
     "SessionHandle",
     "SessionInfo",
     "SessionPhase",
+    "SubmissionKey",
     "Wallet",
     "default_data_dir",
 ]

@@ -13,8 +13,9 @@ from aioum.core.canonical import JsonValue
 from aioum.core.errors import AioumError, InvalidInput
 from aioum.core.hextext import to_hex
 from aioum.core.purse import PurseState, abandon_call, stop_paying
+from aioum.core.seats import NO_SEATS, Seats
 from aioum.core.transcript import Entry
-from aioum.core.types import ChannelId
+from aioum.core.types import Bytes32, ChannelId
 from aioum.core.wire import JsonObject, SignedReceipt, SignedStatement
 
 _MAX_DETAIL_CHARACTERS: Final = 65_536
@@ -31,6 +32,7 @@ class Book:
         self._calls: dict[int, CallRecord] = {}
         self._entries: list[Entry] = []
         self._answered: list[CallRecord] = []
+        self._seats = self._untouched_seats()
         self._stale = False
 
     @classmethod
@@ -68,7 +70,7 @@ class Book:
         return self._answered
 
     @property
-    def signed(self) -> list[CallRecord]:
+    def made(self) -> list[CallRecord]:
         """Every call a voucher was signed for, in that order."""
         return list(self._calls.values())
 
@@ -81,7 +83,23 @@ class Book:
     def outstanding(self) -> CallRecord | None:
         """The call without an answer, or None."""
         call = self.purse.outstanding
-        return None if call is None else self._calls[call.amount]
+        if call is None:
+            return None
+        return self._calls[call.index if self.purse.signed else call.amount]
+
+    @property
+    def seats(self) -> Seats:
+        """Every seat's head after all that it signed, answered or not; none in an unsigned session."""
+        return self._seats
+
+    @property
+    def retained_heads(self) -> dict[str, Bytes32]:
+        """Each seat's head after its answered calls: what the operator receipted, it cannot take back."""
+        heads = {item.seat: item.head for item in self._seats.heads}
+        outstanding = self.outstanding
+        if outstanding is not None and outstanding.envelope is not None:
+            heads[outstanding.envelope.seat] = outstanding.envelope.prev_head
+        return heads
 
     def require_outstanding(self) -> CallRecord:
         """The call without an answer. Raises InvalidInput `nothing-outstanding`."""
@@ -103,12 +121,16 @@ class Book:
     async def begin(self, purse: PurseState, call: CallRecord) -> None:
         """Make a signed call durable. It may be sent after this, and not before."""
         await self._save(replace(self.record, purse=purse), call)
+        self._advance(call)
 
     async def answer(self, purse: PurseState, call: CallRecord) -> None:
-        """Make an accepted answer durable: the state after it, the node's adoption of the session, the
-        call.
+        """Make an accepted answer durable: the state after it, the node's adoption of the session, the call,
+        which may be one that another copy of this record signed.
         """
+        missed = call.number not in self._calls
         await self._save(replace(self.record, purse=purse, adopted=True), call)
+        if missed:
+            self._advance(call)
         self._append(call)
 
     async def abandon(self, stop: AioumError | None = None) -> None:
@@ -117,6 +139,10 @@ class Book:
         purse = abandon_call(self.purse)
         purse = purse if stop is None else stop_paying(purse, stop)
         await self._save(replace(self.record, purse=purse), replace(outstanding, phase=CallPhase.ABANDONED))
+
+    async def stop(self, error: AioumError) -> None:
+        """Stop paying for good; the first reason stays."""
+        await self.update(purse=stop_paying(self.purse, error))
 
     async def keep_statement(self, purse: PurseState, statement: SignedStatement) -> None:
         """Keep a statement that agreed with our record."""
@@ -162,14 +188,27 @@ class Book:
         self.record = await self._journal.save(record, calls)
         self._stale = False
         for call in calls:
-            self._calls[call.call.amount] = call
+            self._calls[call.number] = call
 
     async def _read_calls(self) -> None:
-        self._calls = {call.call.amount: call for call in await self._journal.calls(self.record.channel_id)}
+        self._calls = {call.number: call for call in await self._journal.calls(self.record.channel_id)}
         self._answered, self._entries = [], []
+        self._seats = self._untouched_seats()
+        last = {call.envelope.seat: call for call in self._calls.values() if call.envelope is not None}
+        for call in last.values():
+            self._advance(call)
         answered = (call for call in self._calls.values() if call.phase is CallPhase.ANSWERED)
         for call in sorted(answered, key=lambda call: call.call.index):
             self._append(call)
+
+    def _untouched_seats(self) -> Seats:
+        roster = self.facts.roster
+        return NO_SEATS if roster is None else Seats.at_genesis(self.record.channel_id, roster)
+
+    def _advance(self, call: CallRecord) -> None:
+        if call.envelope is not None:
+            submission = call.envelope.submission(self.record.channel_id, call.call.request)
+            self._seats = self._seats.after(submission)
 
     def _append(self, call: CallRecord) -> None:
         self._answered.append(call)

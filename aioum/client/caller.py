@@ -1,43 +1,34 @@
 """Paying for one call: the signed intent is durable before it leaves, and every retry repeats the same bytes.
 
 An answer counts when it carries the operator's signed receipt and the receipt fits our own record. Everything
-else is
-an unknown outcome: the same request is sent again until it is answered, because the operator answers a
-    repeated voucher
-with what it recorded and never runs or charges it twice.
+else is an unknown outcome: the same request is sent again until it is answered, because the operator answers
+a repeated voucher or submission with what it recorded and never runs or charges it twice.
+
+A refused call of an unsigned session is given up. A signed one stays outstanding: its envelope is never
+replaced, so it is answered some day, or the session ends.
 """
 
 from __future__ import annotations
 
-import datetime
 from dataclasses import replace
 from typing import Final, NoReturn
 
-import stamina
-
 from aioum.client.book import Book
 from aioum.client.context import ClientContext
+from aioum.client.delivery import CHALLENGE_CODES, Delivery
 from aioum.client.http import HttpAnswer
-from aioum.client.node import Refusal, challenge_of, refusal_of, verified_receipt
+from aioum.client.node import Refusal, refusal_of, verified_receipt
 from aioum.client.reconcile import Reconciler, recorded_status, require_single_word
 from aioum.client.records import CallPhase, CallRecord
-from aioum.client.service import require_tool
+from aioum.client.retries import attempts
+from aioum.client.seats import SeatSigner
 from aioum.core.card import Tool
 from aioum.core.errors import Divergence, OutcomeUnknown, PolicyRefused, Refused
-from aioum.core.hextext import address_text
 from aioum.core.payment import Voucher
 from aioum.core.problem import problem_code
-from aioum.core.purse import Outstanding, accept_answer, begin_call
-from aioum.core.types import Bytes32
-from aioum.core.wire import Challenge, Credential, SignedReceipt
-
-CHALLENGE_CODES: Final = frozenset(
-    {
-        "payment-required", "challenge-invalid", "challenge-malformed", "challenge-expired",
-        "invalid-challenge", "payment-expired",
-    }
-)  # fmt: skip
-"""Refusals that a fresh challenge cures."""
+from aioum.core.purse import accept_answer, begin_call
+from aioum.core.submission.framing import encode_base64
+from aioum.core.wire import SignedReceipt
 
 BEHIND_CODES: Final = frozenset({"payment-insufficient", "amount-not-increasing", "request-conflict"})
 """Refusals that show that the node recorded calls that we had given up."""
@@ -50,8 +41,10 @@ TEMPORARY_CODES: Final = frozenset(
 SEALED_CODES: Final = frozenset({"session-sealed", "session-finalized", "session-close-pending"})
 """Refusals after which nothing is paid any more."""
 
+POSITION_CODES: Final = frozenset({"cursor-out-of-order", "head-mismatch", "submission-conflict"})
+"""Refusals of a submission because the node's record of the session is another than ours."""
+
 _TEMPORARY_STATUS: Final = frozenset({408, 425, 429})
-_EXPIRY_MARGIN_SECONDS: Final = 5.0
 
 
 class _Contradiction(OutcomeUnknown):
@@ -85,29 +78,37 @@ class _NotYet(OutcomeUnknown):
 class Caller:
     """Sends the calls of one session, one at a time."""
 
-    def __init__(self, context: ClientContext, book: Book, reconciler: Reconciler) -> None:
+    def __init__(
+        self,
+        context: ClientContext,
+        book: Book,
+        reconciler: Reconciler,
+        delivery: Delivery,
+        signer: SeatSigner,
+    ) -> None:
         self._context = context
         self._book = book
         self._reconciler = reconciler
-        self._node = context.node(book.facts.node_url)
-        self._challenges: dict[str, Challenge] = {}
+        self._delivery = delivery
+        self._signer = signer
 
-    async def pay(self, tool: Tool, request: bytes) -> CallRecord:
+    async def pay(self, seat: str, tool: Tool, request: bytes) -> CallRecord:
         """Sign, keep and send a new call. `request`: its canonical bytes.
 
         Raises:
-            PolicyRefused: as `begin_call`, or `call-too-expensive`. Nothing was signed.
-            Refused: the node's code; the call was not made.
+            InvalidInput: as `SeatSigner.sign`. Nothing was signed.
+            PolicyRefused: as `begin_call`, `call-too-expensive`, `seat-key-lost`. Nothing was signed.
+            Refused: the node's code; the call was not made, and a signed one stays outstanding.
             OutcomeUnknown: no valid answer; the call stays outstanding.
             Divergence: the operator's signed word contradicts our record; paying stopped.
         """
         try:
-            return await self._pay(tool, request)
+            return await self._pay(seat, tool, request)
         except _Behind as behind:
             # The node forgot nothing: what we had given up it had recorded. Take that over, then pay what is
             # due now.
             found = await self._catch_up(behind)
-            return found if found is not None else await self._pay_again(tool, request)
+            return found if found is not None else await self._pay_again(seat, tool, request)
 
     async def settle(self) -> CallRecord:
         """Repeat the outstanding call until it is answered.
@@ -128,60 +129,15 @@ class Caller:
                 hint="make the call again",
             ) from behind.cause
 
-    async def introduce(self) -> None:
-        """Show the node the opening without buying anything, so that it can close a session without calls.
-
-        Raises:
-            Refused, OutcomeUnknown: the node did not take it over.
-        """
-        tool_id = self._book.facts.card.tools[0].id
-        await self._open_or_top_up(tool_id, "open", self._book.record.opening_transaction)
-        await self._book.update(adopted=True)
-
-    async def announce_top_up(self, transaction: Bytes32) -> None:
-        """Tell the node of a top-up, so that it need not wait until it notices by itself.
-
-        Raises:
-            Refused, OutcomeUnknown: the node did not take it over.
-        """
-        await self._open_or_top_up(self._book.facts.card.tools[0].id, "topUp", transaction)
-
-    async def _open_or_top_up(self, tool_id: str, action: str, transaction: Bytes32 | None) -> None:
-        facts = self._book.facts
-        signature = b""
-        if action == "open":
-            # A voucher of nothing: it gives nothing away.
-            signature = await self._context.signer.sign(Voucher(facts.channel_id, 0), facts.domain)
-        credential = Credential(
-            challenge=await self._fresh_challenge(tool_id),
-            action=action,
-            channel_id=facts.channel_id,
-            signature=signature,
-            transaction=transaction,
-            source=self._source(),
-        )
-        answer = await self._node.call(tool_id, b"{}", credential.header(), max_bytes=1, timeout_seconds=0)
-        refusal = refusal_of(answer)
-        if refusal is None:
-            raise OutcomeUnknown(f"status {answer.status} to a payment of nothing", code="node-failed")
-        # What nothing was bought with is answered by asking for payment, with the session's own numbers.
-        taken_over = refusal.details.keys() & {"acceptedCumulative", "deposit"}
-        if refusal.code != "payment-required" or not taken_over:
-            raise refusal.error()
-
-    def _source(self) -> str:
-        facts = self._book.facts
-        return f"did:pkh:eip155:{facts.domain.chain_id}:{address_text(facts.channel.payer)}"
-
-    async def _pay_again(self, tool: Tool, request: bytes) -> CallRecord:
+    async def _pay_again(self, seat: str, tool: Tool, request: bytes) -> CallRecord:
         try:
-            return await self._pay(tool, request)
+            return await self._pay(seat, tool, request)
         except _Behind as behind:
             if self._book.outstanding is not None:
                 await self._book.abandon()
             raise behind.cause from None
 
-    async def _pay(self, tool: Tool, request: bytes) -> CallRecord:
+    async def _pay(self, seat: str, tool: Tool, request: bytes) -> CallRecord:
         limit = self._book.record.call_limit
         if limit is not None and tool.price > limit:
             raise PolicyRefused(
@@ -191,29 +147,21 @@ class Caller:
         purse, call = begin_call(self._book.purse, tool.id, request, tool.price)
         voucher = Voucher(self._book.facts.channel_id, call.amount)
         signature = await self._context.signer.sign(voucher, self._book.facts.domain)
-        record = CallRecord(call, signature)
-        # From here the amount counts as given away. A crash before this line signs nothing that left; after
-        # it, a restarted client repeats exactly this request.
+        record = CallRecord(call, signature, envelope=self._signer.sign(seat, call))
+        # From here the amount counts as given away and the seat's head as signed on. A crash before this line
+        # signed nothing that left; after it, a restarted client repeats exactly this request.
         await self._book.begin(purse, record)
         return await self._repeat(record)
 
     async def _repeat(self, record: CallRecord) -> CallRecord:
-        settings = self._context.settings
         contradictions: list[_Contradiction] = []
-        async for attempt in stamina.retry_context(
-            on=_pause,
-            attempts=settings.retry_attempts,
-            timeout=settings.retry_timeout_seconds,
-            wait_initial=settings.retry_wait_initial_seconds,
-            wait_max=settings.retry_wait_max_seconds,
-            wait_jitter=settings.retry_wait_initial_seconds,
-        ):
+        async for attempt in attempts(self._context.settings, _pause):
             with attempt:
                 try:
                     return await self._attempt(record, contradictions)
                 except _Contradiction as contradiction:
                     contradictions.append(contradiction)
-                    if len(contradictions) >= settings.contradictions_before_stop:
+                    if len(contradictions) >= self._context.settings.contradictions_before_stop:
                         await self._stop(record, contradiction)
                     raise
         raise AssertionError("a retry ends by its result or its last error")
@@ -221,14 +169,13 @@ class Caller:
     async def _attempt(self, record: CallRecord, earlier: list[_Contradiction]) -> CallRecord:
         facts = self._book.facts
         try:
-            answer = await self._send(record)
-        except Refused:
+            answer = await self._delivery.send(record)
+        except Refused as error:
             # Not even a challenge is to be had for this tool.
-            await self._book.abandon()
-            raise
+            await self._not_made(error)
         signed = verified_receipt(answer, facts.channel_id, facts.receipt_signer, facts.domain)
         if signed is None:
-            await self._refused(answer)
+            return await self._refused(record, answer)
         await require_single_word(self._book, signed, [item.receipt for item in earlier])
         try:
             purse = accept_answer(self._book.purse, record.call, _text_bytes(answer), signed.receipt)
@@ -255,79 +202,7 @@ class Caller:
         await self._book.answer(purse, answered)
         return answered
 
-    async def _send(self, record: CallRecord) -> HttpAnswer:
-        opening = not self._book.record.adopted
-        answer = await self._send_once(record, opening=opening)
-        refusal = None if answer.status < 400 else refusal_of(answer)
-        if refusal is None:
-            return answer
-        if answer.status == 402:
-            fresh = challenge_of(answer)
-            if fresh is not None:
-                self._challenges[record.call.tool_id] = fresh
-            if refusal.code in CHALLENGE_CODES:
-                return await self._send_once(record, opening=opening)
-        if refusal.code == "channel-not-found" and not opening:
-            # The node lost the session, or never kept it: show it the opening again.
-            return await self._send_once(record, opening=True)
-        return answer
-
-    async def _send_once(self, record: CallRecord, *, opening: bool) -> HttpAnswer:
-        facts, call = self._book.facts, record.call
-        tool = require_tool(facts.card, call.tool_id)
-        transaction = self._book.record.opening_transaction if opening else None
-        credential = Credential(
-            challenge=await self._challenge(call.tool_id),
-            action="voucher" if transaction is None else "open",
-            channel_id=facts.channel_id,
-            amount=call.amount,
-            signature=record.signature,
-            transaction=transaction,
-            source=self._source(),
-        )
-        return await self._node.call(
-            call.tool_id,
-            _arguments(call),
-            credential.header(),
-            max_bytes=min(facts.card.limits.max_response_bytes, self._context.settings.max_answer_bytes),
-            timeout_seconds=tool.timeout_seconds,
-        )
-
-    async def _challenge(self, tool_id: str) -> Challenge:
-        known = self._challenges.get(tool_id)
-        if known is None or self._expired(known):
-            known = await self._fresh_challenge(tool_id)
-            self._challenges[tool_id] = known
-        return known
-
-    async def _fresh_challenge(self, tool_id: str) -> Challenge:
-        try:
-            return await self._node.challenge(tool_id)
-        except Refused as error:
-            if error.code != "tool-unknown":
-                raise
-            # Today's card may lack a tool that ours still offers; a challenge proves who issued it, not for
-            # what.
-            for tool in self._book.facts.card.tools:
-                if tool.id != tool_id:
-                    try:
-                        return await self._node.challenge(tool.id)
-                    except Refused:
-                        continue
-            raise
-
-    def _expired(self, challenge: Challenge) -> bool:
-        if challenge.expires is None:
-            return False
-        try:
-            expires = datetime.datetime.fromisoformat(challenge.expires)
-        except ValueError:
-            return True
-        if expires.tzinfo is None:
-            return True
-        return expires.timestamp() - _EXPIRY_MARGIN_SECONDS <= self._context.clock()
-
-    async def _refused(self, answer: HttpAnswer) -> NoReturn:
+    async def _refused(self, record: CallRecord, answer: HttpAnswer) -> CallRecord:
         refusal = refusal_of(answer)
         if refusal is None or not 400 <= answer.status < 500:
             raise OutcomeUnknown(
@@ -340,7 +215,35 @@ class Caller:
         error = refusal.error()
         if code in BEHIND_CODES and self._book.abandoned:
             raise _Behind(error)
-        await self._book.abandon(error if code in SEALED_CODES else None)
+        if code in POSITION_CODES and record.envelope is not None:
+            return await self._elsewhere(record, refusal)
+        await self._not_made(error)
+
+    async def _elsewhere(self, record: CallRecord, refusal: Refusal) -> CallRecord:
+        """Compare positions with a node that expects another submission. What it says is not signed, so its
+        record with its receipts decides.
+        """
+        found = await self._reconciler.adopt()
+        if found:
+            return found[0]
+        error, index = refusal.error(), refusal.details.get("expectedIndex")
+        behind = isinstance(index, int) and index < record.call.index
+        same = (index, refusal.details.get("expectedHead")) == (
+            record.call.index, None if record.envelope is None else encode_base64(record.envelope.prev_head),
+        )  # fmt: skip
+        if behind or same:
+            # It lags, or has lost what it gave receipts for; the same envelope is what comes next here.
+            raise OutcomeUnknown(str(error), code="node-behind" if behind else error.code)
+        await self._not_made(error)
+
+    async def _not_made(self, error: Refused) -> NoReturn:
+        stop = error if error.code in SEALED_CODES else None
+        if self._book.purse.signed:
+            if stop is not None:
+                await self._book.stop(stop)
+            error.hint = "the signed call stays: recover() sends it again, close() or exit() ends the session"
+        else:
+            await self._book.abandon(stop)
         raise error
 
     async def _catch_up(self, behind: _Behind) -> CallRecord | None:
@@ -379,11 +282,6 @@ def _text_bytes(answer: HttpAnswer) -> bytes:
     if text.startswith("\ufeff"):
         raise OutcomeUnknown("the answer begins with a byte order mark", code="answer-altered")
     return answer.body
-
-
-def _arguments(call: Outstanding) -> bytes:
-    """The request's body: canonical text has its two members in this order, and tool ids need no escapes."""
-    return call.request[len(b'{"arguments":') : -len(f',"tool":"{call.tool_id}"}}')]
 
 
 def _status(answer: HttpAnswer) -> int:

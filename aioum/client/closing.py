@@ -12,6 +12,7 @@ from aioum.chain.model import ChainSession
 from aioum.client.book import Book
 from aioum.client.caller import Caller
 from aioum.client.context import ClientContext
+from aioum.client.delivery import Delivery
 from aioum.client.http import HttpAnswer
 from aioum.client.node import refusal_of
 from aioum.client.reconcile import Reconciler
@@ -47,11 +48,19 @@ class Closed:
 class Closer:
     """Ends one session."""
 
-    def __init__(self, context: ClientContext, book: Book, caller: Caller, reconciler: Reconciler) -> None:
+    def __init__(
+        self,
+        context: ClientContext,
+        book: Book,
+        caller: Caller,
+        reconciler: Reconciler,
+        delivery: Delivery,
+    ) -> None:
         self._context = context
         self._book = book
         self._caller = caller
         self._reconciler = reconciler
+        self._delivery = delivery
         self._node = context.node(book.facts.node_url)
 
     async def close(self) -> Closed:
@@ -68,7 +77,8 @@ class Closer:
             # Durable: nothing is paid any more. The close can be asked for again after a restart.
             await self._book.enter(SessionPhase.CLOSING)
             if not self._book.record.adopted:
-                await self._caller.introduce()
+                await self._delivery.introduce()
+                await self._book.update(adopted=True)
             await self._ask_until_settled()
         return await self.verify()
 
@@ -157,7 +167,7 @@ class Closer:
         """Best effort: the operator may still answer; what it does not answer shows in the comparison."""
         try:
             await self._settle_outstanding()
-            if self._book.outstanding is None and self._book.abandoned:
+            if self._reconciler.may_adopt:
                 await self._reconciler.adopt()
         except Divergence:
             raise
@@ -189,8 +199,9 @@ class Closer:
         refusal = None if answer.status < 400 else refusal_of(answer)
         if refusal is not None and refusal.status in _TEMPORARY_STATUS:
             raise OutcomeUnknown(str(refusal.error()), code=refusal.code)
-        if refusal is not None and refusal.code == "call-count-mismatch" and self._book.outstanding is None:
-            # The node counts more calls: those that we had given up.
+        comparable = self._book.purse.signed or self._book.outstanding is None
+        if refusal is not None and refusal.code == "call-count-mismatch" and comparable:
+            # The node counts more calls: those that it had refused.
             if not await self._reconciler.adopt():
                 raise refusal.error()
             answer = await self._request_close()

@@ -13,6 +13,7 @@ from aioum.client.journal import Journal
 from aioum.client.node import NodeClient
 from aioum.client.payer import Payer
 from aioum.client.policy import KnownContracts, Policy
+from aioum.client.seat_keys import SeatKeyFiles
 from aioum.client.settings import ClientSettings
 
 
@@ -24,6 +25,7 @@ class ClientContext:
         signer: signs vouchers, read permissions and close requests.
         payer: deposits and withdraws.
         allowances: what the PaymentManager may pull from it.
+        seat_keys: where the secret keys of seats are kept.
         clock: unix seconds.
         random_bytes: fresh random bytes of a length.
     """
@@ -37,6 +39,7 @@ class ClientContext:
     policy: Policy
     known: KnownContracts
     settings: ClientSettings
+    seat_keys: SeatKeyFiles
     clock: Callable[[], float]
     random_bytes: Callable[[int], bytes]
 

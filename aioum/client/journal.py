@@ -1,8 +1,8 @@
 """The client's durable record (SQLite, WAL, FULL). What it says is what a restarted client goes on from.
 
 Every step is one transaction: the session's new state with the calls it changes. A step names the version it
-    follows;
-if another program advanced the session meanwhile, the step is refused and nothing is sent.
+follows; if another program advanced the session meanwhile, the step is refused and nothing is sent. Of a
+signed call the file itself refuses a second envelope on one head, and any change of a kept envelope.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from sqlite_utils import Database, Migrations
 
 from aioum.client.journal_rows import (
     CALL_COLUMNS,
+    ENVELOPE_COLUMNS,
     FIXED_COLUMNS,
     MUTABLE_COLUMNS,
     call_from_row,
@@ -49,13 +50,14 @@ class Journal(Protocol):
 
         Args:
             record: the new state, with the version it was derived from.
-            calls: new or changed calls; a call is identified by its voucher amount.
+            calls: new or changed calls; a call is identified by its number.
 
         Returns:
             The record with its next version.
 
         Raises:
-            JournalError: `session-in-use`, another program advanced the session.
+            JournalError: `session-in-use`, another program advanced the session; `journal-failed`, a second
+                envelope on one head or another of that session's rules. Nothing was written.
         """
         ...
 
@@ -70,6 +72,10 @@ class Journal(Protocol):
     async def calls(self, channel_id: ChannelId) -> list[CallRecord]:
         """All signed calls of a session, in the order they were signed."""
         ...
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names)
 
 
 @_migrations()
@@ -106,12 +112,39 @@ def m001_sessions_and_calls(db: Database) -> None:
     )
 
 
+@_migrations()
+def m002_signed_calls(db: Database) -> None:
+    """Rosters and envelopes. In a signed session several calls can go with one voucher amount."""
+    db.execute("ALTER TABLE sessions ADD COLUMN roster TEXT")
+    db.execute(
+        """CREATE TABLE calls_of_2 (
+            id INTEGER PRIMARY KEY, session INTEGER NOT NULL REFERENCES sessions(id), number TEXT NOT NULL,
+            amount TEXT NOT NULL, call_index INTEGER NOT NULL, tool_id TEXT NOT NULL, request BLOB NOT NULL,
+            price TEXT NOT NULL, signature BLOB NOT NULL, phase TEXT NOT NULL, status INTEGER NOT NULL,
+            response BLOB, receipt TEXT, seat TEXT, submission_id TEXT, client_time INTEGER, prev_head BLOB,
+            submission_signature BLOB, UNIQUE (session, number), UNIQUE (session, seat, prev_head)
+        ) STRICT"""
+    )
+    kept = "amount, call_index, tool_id, request, price, signature, phase, status, response, receipt"
+    db.execute(
+        f"INSERT INTO calls_of_2 (id, session, number, {kept}) "  # noqa: S608
+        f"SELECT id, session, amount, {kept} FROM calls"
+    )
+    db.execute("DROP TABLE calls")
+    db.execute("ALTER TABLE calls_of_2 RENAME TO calls")
+    db.execute("CREATE UNIQUE INDEX answered_calls ON calls(session, call_index) WHERE phase = 'answered'")
+    db.execute("CREATE UNIQUE INDEX outstanding_calls ON calls(session) WHERE phase = 'outstanding'")
+    final = ("call_index", "tool_id", "request", *ENVELOPE_COLUMNS)
+    old, new = (_listed([f"{row}.{name}" for name in final]) for row in ("OLD", "NEW"))
+    db.execute(
+        "CREATE TRIGGER an_envelope_is_never_replaced BEFORE UPDATE ON calls "
+        f"WHEN OLD.prev_head IS NOT NULL AND ({old}) IS NOT ({new}) "
+        "BEGIN SELECT RAISE(ABORT, 'an envelope is never replaced'); END"
+    )
+
+
 _READ_COLUMNS: Final = ("id", *FIXED_COLUMNS, "version", *MUTABLE_COLUMNS)
 _WRITTEN_COLUMNS: Final = (*FIXED_COLUMNS, "version", *MUTABLE_COLUMNS)
-
-
-def _listed(names: Sequence[str]) -> str:
-    return ", ".join(names)
 
 
 # Only names of our own are put into these texts; values are always parameters.
@@ -130,8 +163,8 @@ _SELECT_OUTSTANDING: Final = (
 )
 _PUT_CALL: Final = (
     f"INSERT INTO calls (session, {_listed(CALL_COLUMNS)}) VALUES (?, {_listed('?' * len(CALL_COLUMNS))}) "  # noqa: S608
-    "ON CONFLICT (session, amount) DO UPDATE SET "
-    + _listed([f"{name} = excluded.{name}" for name in CALL_COLUMNS if name != "amount"])
+    "ON CONFLICT (session, number) DO UPDATE SET "
+    + _listed([f"{name} = excluded.{name}" for name in CALL_COLUMNS if name != "number"])
 )
 
 

@@ -14,20 +14,23 @@ from aioum.core.hextext import address, bytes32
 from aioum.core.merkle import Frontier
 from aioum.core.payment import Domain, Terms
 from aioum.core.purse import Outstanding, PurseState
+from aioum.core.submission.envelope import Envelope
+from aioum.core.submission.roster import Roster
 from aioum.core.types import Address, Bytes32, ChannelId
 from aioum.core.wire import SignedReceipt, SignedStatement
 
 FIXED_COLUMNS: Final = (
     "channel_id", "chain_id", "payment_manager", "node_url", "payer", "authorized_signer", "nonce",
-    "roster_hash", "terms_hash", "terms", "card", "opened_at_ms",
+    "roster_hash", "terms_hash", "terms", "card", "opened_at_ms", "roster",
 )  # fmt: skip
 MUTABLE_COLUMNS: Final = (
     "phase", "adopted", "opening_transaction", "session_id", "call_limit", "deposit", "spend_limit",
     "highest", "spent", "frontier", "since_statement", "stopped", "statement",
 )  # fmt: skip
+ENVELOPE_COLUMNS: Final = ("seat", "submission_id", "client_time", "prev_head", "submission_signature")
 CALL_COLUMNS: Final = (
-    "amount", "call_index", "tool_id", "request", "price", "signature", "phase", "status", "response",
-    "receipt",
+    "number", "amount", "call_index", "tool_id", "request", "price", "signature", "phase", "status",
+    "response", "receipt", *ENVELOPE_COLUMNS,
 )  # fmt: skip
 
 _MAX_ROW_BYTES: Final = 4 * 1024 * 1024
@@ -41,6 +44,7 @@ def fixed_values(record: SessionRecord) -> tuple[Any, ...]:
         facts.channel_id, facts.domain.chain_id, facts.domain.payment_manager, facts.node_url, channel.payer,
         channel.authorized_signer, channel.nonce, channel.roster_hash, channel.terms_hash,
         canonical_text(terms_to_json(facts.service)), facts.card_json, record.opened_at_ms,
+        None if facts.roster is None else canonical_text(facts.roster.to_json()),
     )  # fmt: skip
 
 
@@ -64,6 +68,7 @@ def record_from_row(
     """A session from its row and what belongs to it."""
     channel_id = ChannelId(row["channel_id"])
     service = _service_terms(row["terms"])
+    roster = None if row["roster"] is None else Roster.from_json(_parse(row["roster"]))
     facts = SessionFacts(
         channel_id=channel_id,
         domain=Domain(row["chain_id"], Address(row["payment_manager"])),
@@ -79,10 +84,12 @@ def record_from_row(
         ),
         service=service,
         card_json=row["card"],
+        roster=roster,
     )
     purse = PurseState(
         channel_id=channel_id,
         deposit=int(row["deposit"]),
+        signed=roster is not None,
         spend_limit=_optional_int(row["spend_limit"]),
         highest=int(row["highest"]),
         spent=int(row["spent"]),
@@ -109,17 +116,21 @@ def record_from_row(
 
 def call_values(record: CallRecord) -> tuple[Any, ...]:
     """Values of CALL_COLUMNS."""
-    call = record.call
+    call, envelope = record.call, record.envelope
     return (
-        str(call.amount), call.index, call.tool_id, call.request, str(call.price), record.signature,
-        record.phase.value, record.status, record.response,
+        str(record.number), str(call.amount), call.index, call.tool_id, call.request, str(call.price),
+        record.signature, record.phase.value, record.status, record.response,
         None if record.receipt is None else record.receipt.header(),
+        *((None,) * len(ENVELOPE_COLUMNS) if envelope is None else (
+            envelope.seat, envelope.submission_id, envelope.client_time, envelope.prev_head,
+            envelope.signature,
+        )),
     )  # fmt: skip
 
 
 def call_from_row(row: tuple[Any, ...]) -> CallRecord:
     """A call from the values of CALL_COLUMNS."""
-    amount, index, tool_id, request, price, signature, phase, status, response, receipt = row
+    _, amount, index, tool_id, request, price, signature, phase, status, response, receipt, *envelope = row
     return CallRecord(
         call=Outstanding(index, tool_id, request, int(price), int(amount)),
         signature=signature,
@@ -127,7 +138,16 @@ def call_from_row(row: tuple[Any, ...]) -> CallRecord:
         status=status,
         response=response,
         receipt=None if receipt is None else SignedReceipt.from_header(receipt),
+        envelope=_envelope(index, *envelope),
     )
+
+
+def _envelope(
+    index: int, seat: str | None, submission_id: str, client_time: int, prev_head: bytes, signature: bytes
+) -> Envelope | None:
+    if seat is None:
+        return None
+    return Envelope(seat, submission_id, index, client_time, Bytes32(prev_head), signature)
 
 
 def evidence_values(evidence: Evidence) -> tuple[Any, ...]:

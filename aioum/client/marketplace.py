@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,16 +27,20 @@ from aioum.client.opening import SpendLimits, begin_session, open_now, require_s
 from aioum.client.payer import SenderPayer, Wallet
 from aioum.client.policy import KnownContracts, Policy, check_contracts
 from aioum.client.records import SessionPhase, SessionRecord
+from aioum.client.seat_keys import SEAT_KEYS_FOLDER, SeatKeyFiles
+from aioum.client.seats import choose_keys, load_keys
 from aioum.client.service import Offer, find_offer
 from aioum.client.session import PaidSession
 from aioum.client.settings import ClientSettings
 from aioum.core.errors import ConfigError
 from aioum.core.hextext import channel_id as parse_channel_id
 from aioum.core.signing import LocalKey
+from aioum.core.submission.keys import SubmissionKey
 from aioum.core.types import ChannelId
 
 DATA_DIR_VARIABLE: Final = "AIOUM_DATA_DIR"
 TRANSACTIONS_FILE: Final = "transactions.sqlite3"
+_NO_KEYS: Final[Mapping[str, SubmissionKey]] = {}
 _ENDED: Final = frozenset({SessionPhase.CLOSED, SessionPhase.VOID})
 
 
@@ -223,40 +227,56 @@ class Marketplace:
         deposit: int,
         spend_limit: int | None = None,
         call_limit: int | None = None,
+        signed: bool = True,
+        seats: Iterable[str] = (),
+        seat_keys: Mapping[str, SubmissionKey] = _NO_KEYS,
     ) -> SessionHandle:
-        """Open a session.
+        """Open a session. Its calls are signed wherever the service takes signed calls (PROTOCOL 5).
 
         Args:
             service: a node's URL, a service id, or what `service` returned.
             deposit: base units to put into the channel.
             spend_limit: most that the session's vouchers may ever authorize, base units.
             call_limit: most that one call may cost, base units.
+            signed: False opens an unsigned session; `Policy.require_signed` refuses those.
+            seats: names of sub-agents that get a key of their own, beside the seat `client`. Who is to have
+                one is fixed at opening.
+            seat_keys: keys of yours, by seat; what is missing is made, and kept in the data directory. Yours
+                are not kept: bring them along again to `resume`.
 
         Raises:
-            PolicyRefused: as `find_offer`; `deposit-too-high`, `deposit-too-low`, `balance-too-low`.
+            PolicyRefused: as `find_offer`; `deposit-too-high`, `deposit-too-low`, `balance-too-low`,
+                `signed-calls-required`.
+            InvalidInput: `seats-unsigned`, `seat-invalid`, `roster-too-large`.
             ChainError, OutcomeUnknown: the opening; `sessions` has it, and `resume` goes on with it.
         """
 
         async def start() -> PaidSession:
             context = self._connected
             offer = service if isinstance(service, Offer) else await find_offer(context, service)
+            keys = choose_keys(context, offer, signed=signed, seats=seats, own=seat_keys)
             await self._reconcile()
-            book = await begin_session(context, offer, deposit, SpendLimits(spend_limit, call_limit))
+            limits = SpendLimits(spend_limit, call_limit)
+            book = await begin_session(context, offer, deposit, limits, keys, own=seat_keys)
             await open_now(context, book)
-            return PaidSession(context, book)
+            return PaidSession(context, book, keys)
 
         return SessionHandle(start)
 
-    def resume(self, channel_id: ChannelId | str) -> SessionHandle:
+    def resume(
+        self, channel_id: ChannelId | str, *, seat_keys: Mapping[str, SubmissionKey] = _NO_KEYS
+    ) -> SessionHandle:
         """Go on with a session of the journal, in whatever phase it is. The node is not asked for anything
         yet.
 
         Args:
             channel_id: 32 bytes, or their hex text.
+            seat_keys: keys of yours, by seat. Without a seat's key its calls are refused; closing needs none.
 
         Raises:
             JournalError: `session-unknown`.
-            InvalidInput: `session-elsewhere`, `session-of-another-key`.
+            InvalidInput: `session-elsewhere`, `session-of-another-key`, `seat-unknown`, `seat-key-mismatch`.
+            ConfigError: `seat-keys-exposed`, `seat-keys-damaged`.
             ChainError: `session-not-on-chain`, or as `open`.
         """
 
@@ -265,8 +285,9 @@ class Marketplace:
             wanted = parse_channel_id(channel_id) if isinstance(channel_id, str) else channel_id
             book = await Book.load(context.journal, wanted, context.now_ms)
             require_same_contracts(context, book)
+            keys = await load_keys(context, book, seat_keys)
             await self._reconcile()
-            session = PaidSession(context, book)
+            session = PaidSession(context, book, keys, resumed=True)
             await session.restore()
             return session
 
@@ -320,6 +341,7 @@ class Marketplace:
             policy=self._policy,
             known=known,
             settings=settings,
+            seat_keys=SeatKeyFiles(self._data_dir / SEAT_KEYS_FOLDER),
             clock=self._clock,
             random_bytes=self._random_bytes,
         )

@@ -1,12 +1,14 @@
 """Opening a session so that a crash at any point loses no deposit.
 
-The channel id is computed here and kept before the transaction is signed; the transaction is kept before it
-is sent. A restarted client finds the session in its journal and either its transaction on-chain, or none, and
-then sends it again: the same nonce gives the same channel id, which can be opened only once.
+The channel id is computed here and kept before the transaction is signed, after the keys of the seats that
+its roster names; the transaction is kept before it is sent. A restarted client finds it in its journal
+and either its transaction on-chain, or none, and then sends it again: the same nonce gives the same channel
+id, which can be opened only once.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -16,12 +18,14 @@ from aioum.client.book import Book
 from aioum.client.context import ClientContext
 from aioum.client.policy import check_deposit
 from aioum.client.records import SessionFacts, SessionPhase, SessionRecord
+from aioum.client.seats import roster_of
 from aioum.client.service import Offer
 from aioum.core.amounts import check_amount
 from aioum.core.errors import ChainError, Divergence, InvalidInput, PolicyRefused
 from aioum.core.evidence import ChannelFacts
 from aioum.core.hextext import to_hex
 from aioum.core.purse import PurseState, observe_deposit
+from aioum.core.submission.keys import SubmissionKey
 from aioum.core.types import ZERO_ADDRESS, ZERO_BYTES32, Bytes32
 
 _NEVER_OPENED: Final = frozenset({"contract-reverted", "transaction-refused", "transaction-reverted"})
@@ -40,17 +44,34 @@ class SpendLimits:
     call: int | None = None
 
 
-async def begin_session(context: ClientContext, offer: Offer, deposit: int, limits: SpendLimits) -> Book:
+async def begin_session(
+    context: ClientContext,
+    offer: Offer,
+    deposit: int,
+    limits: SpendLimits,
+    keys: Mapping[str, SubmissionKey],
+    own: Collection[str] = (),
+) -> Book:
     """Decide a session and make it durable. Nothing is sent.
+
+    Args:
+        context: the client.
+        offer: the service.
+        deposit: base units.
+        limits: of spending.
+        keys: of the seats that sign its calls, in the roster's order; none for an unsigned session.
+        own: seats whose keys the caller keeps.
 
     Raises:
         PolicyRefused: `deposit-too-high`, `deposit-too-low`.
         InvalidInput: `amount-invalid`.
+        JournalError: `seat-keys-failed`.
     """
     check_deposit(context.policy, offer.card, check_amount(deposit))
     for limit in (limits.session, limits.call):
         if limit is not None:
             check_amount(limit)
+    roster = roster_of(keys) if keys else None
     payer, signer = context.payer.address, context.signer.address
     channel = ChannelFacts(
         payer=payer,
@@ -59,7 +80,7 @@ async def begin_session(context: ClientContext, offer: Offer, deposit: int, limi
         authorized_signer=ZERO_ADDRESS if signer == payer else signer,
         nonce=Bytes32(context.random_bytes(32)),
         terms_hash=offer.terms_hash,
-        roster_hash=ZERO_BYTES32,
+        roster_hash=ZERO_BYTES32 if roster is None else roster.hash,
     )
     channel_id = channel.channel_id(context.known.domain)
     facts = SessionFacts(
@@ -69,12 +90,20 @@ async def begin_session(context: ClientContext, offer: Offer, deposit: int, limi
         channel=channel,
         service=offer.service,
         card_json=offer.card_json,
+        roster=roster,
     )
+    made = {seat: key for seat, key in keys.items() if seat not in own}
+    if made:
+        # Durable before the session: a roster whose keys are lost could never sign. A crash behind this line
+        # leaves keys that open nothing.
+        await context.seat_keys.keep(channel_id, made)
     record = await context.journal.create(
         SessionRecord(
             facts=facts,
             phase=SessionPhase.OPENING,
-            purse=PurseState(channel_id, deposit=deposit, spend_limit=limits.session),
+            purse=PurseState(
+                channel_id, deposit=deposit, signed=roster is not None, spend_limit=limits.session
+            ),
             opened_at_ms=context.now_ms(),
             call_limit=limits.call,
         )

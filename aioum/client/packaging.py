@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from aioum.client.book import Book
 from aioum.core.canonical import JsonValue
 from aioum.core.evidence import Claim, build_package, disclose
+from aioum.core.evidence_submissions import SubmissionEntry, Submissions
 
 
 def package_of(
@@ -41,12 +42,26 @@ def package_of(
         claim=claim,
         narrative=narrative,
         entries=book.entries,
-        vouchers=[(call.call.amount, call.signature) for call in book.signed],
+        vouchers=[(call.call.amount, call.signature) for call in book.made],
         channel=book.facts.channel,
         terms=book.facts.service,
         card=book.facts.card_value,
         receipts=[(signed.receipt, signed.signature) for signed in receipts],
         statement=None if statement is None else (statement.statement, statement.signature),
         attestations=attestations,
+        submissions=_submissions(book),
     )
     return package if disclose_only is None else disclose(package, disclose_only)
+
+
+def _submissions(book: Book) -> Submissions | None:
+    """Roster and envelopes of a signed session, also of the call that has no answer yet."""
+    if book.facts.roster is None:
+        return None
+    entries = [SubmissionEntry(call.call.index, call.envelope) for call in book.answered if call.envelope]
+    unanswered = book.outstanding
+    if unanswered is not None and unanswered.envelope is not None:
+        # Its request stands nowhere else in the package.
+        call, envelope = unanswered.call, unanswered.envelope
+        entries.append(SubmissionEntry(call.index, envelope, call.request))
+    return Submissions(book.facts.roster, tuple(entries))

@@ -21,6 +21,8 @@ class Policy:
         service_registries: registries whose services it uses; None: the deployment's.
         payment_managers: contracts it deposits into; None: the deployment's.
         max_deposit: most that one session may hold, base units; None: no limit.
+        require_signed: open no session whose calls are not signed by seats. Sessions are signed wherever the
+            service takes it; this also refuses those services that do not.
         allow_plain_http: talk to nodes without TLS also beyond this machine.
     """
 
@@ -29,6 +31,7 @@ class Policy:
     service_registries: frozenset[Address] | None = None
     payment_managers: frozenset[Address] | None = None
     max_deposit: int | None = None
+    require_signed: bool = False
     allow_plain_http: bool = False
 
 

@@ -5,23 +5,41 @@ them.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
-
-import stamina
+from dataclasses import dataclass, replace
 
 from aioum.client.book import Book
 from aioum.client.context import ClientContext
 from aioum.client.records import CallPhase, CallRecord
+from aioum.client.retries import attempts
 from aioum.core.canonical import JsonValue, parse_json
-from aioum.core.errors import AioumError, Divergence, InvalidInput, OutcomeUnknown, Refused, SignatureInvalid
-from aioum.core.payment import ReadAccess, Statement
+from aioum.core.errors import (
+    AioumError,
+    Divergence,
+    InvalidInput,
+    OutcomeUnknown,
+    PolicyRefused,
+    Refused,
+    SignatureInvalid,
+)
+from aioum.core.payment import ReadAccess, Statement, Voucher
 from aioum.core.problem import problem_code
-from aioum.core.purse import accept_statement, adopt_answer
+from aioum.core.purse import PurseState, accept_statement, adopt_answer, missed_call
 from aioum.core.signing import require_signer
+from aioum.core.submission.envelope import Envelope
+from aioum.core.submission.keys import VerifyingKey
 from aioum.core.transcript import Entry, entry_from_json, transcript_root
 from aioum.core.wire import SignedReceipt, SignedStatement, read_access_header
 
 _ACCESS_MARGIN_SECONDS = 30
+
+
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """A call of the operator's record. Its receipt was checked; `submission` is as it came."""
+
+    entry: Entry
+    receipt: SignedReceipt
+    submission: JsonValue
 
 
 class Reconciler:
@@ -35,11 +53,14 @@ class Reconciler:
         self._access_expires_at = 0
 
     async def adopt(self) -> list[CallRecord]:
-        """Take over calls that we had given up and the operator had recorded; no call may be outstanding.
+        """Take over calls of ours that the operator had recorded and we lack: those given up; in a signed
+        session the outstanding one, and whatever else one of our seats signed. In an unsigned session no call
+        may be outstanding.
 
         Raises:
             Divergence: `unknown-call-recorded`, the operator recorded a call that we never signed, or as
                 `adopt_answer`. Paying stopped.
+            PolicyRefused: `record-outdated`, our own seats signed two calls for one position. Paying stopped.
             OutcomeUnknown, Refused: the record could not be read, or its answer was altered on the way.
         """
         adopted: list[CallRecord] = []
@@ -48,13 +69,26 @@ class Reconciler:
             try:
                 page, more = await self._page(self._book.purse.next_index)
             except Refused as error:
-                if error.code == "channel-not-found" and not self._book.record.adopted:
-                    # The node never saw the session, so it recorded nothing of it.
+                if error.code == "channel-not-found":
+                    # The node never saw the session, or lost it: it shows no record of it.
                     return adopted
                 raise
-            for entry, signed in page:
-                adopted.append(await self._adopt_one(entry, signed))
+            for shown in page:
+                adopted.append(await self._adopt_one(shown))
         return adopted
+
+    async def catch_up(self) -> None:
+        """Before a resumed session signs anything, take over what the operator knows and this record lacks.
+
+        A record that was restored from a backup would sign a second submission on a head that it forgot, and
+        the operator could show both as proof against the client. Vouchers alone prove no such thing.
+
+        Raises:
+            Divergence, PolicyRefused, OutcomeUnknown, Refused: as `adopt`.
+        """
+        async for attempt in attempts(self._context.settings):
+            with attempt:
+                await self.adopt()
 
     async def agree(self) -> SignedStatement | None:
         """Fetch the operator's statement, hold it against our record and keep it; None before the first call.
@@ -63,16 +97,8 @@ class Reconciler:
             Divergence: the statement contradicts our record. Paying stopped.
             OutcomeUnknown: `statement-unavailable`; no statement over all our calls can be had now.
         """
-        settings = self._context.settings
         try:
-            async for attempt in stamina.retry_context(
-                on=OutcomeUnknown,
-                attempts=settings.retry_attempts,
-                timeout=settings.retry_timeout_seconds,
-                wait_initial=settings.retry_wait_initial_seconds,
-                wait_max=settings.retry_wait_max_seconds,
-                wait_jitter=settings.retry_wait_initial_seconds,
-            ):
+            async for attempt in attempts(self._context.settings):
                 with attempt:
                     return await self._agree_once()
         except (OutcomeUnknown, Refused) as error:
@@ -96,8 +122,7 @@ class Reconciler:
             require_signer(signed.statement.digest(facts.domain), signed.signature, facts.receipt_signer)
         except SignatureInvalid as error:
             raise OutcomeUnknown(f"no valid statement: {error}", code="statement-invalid") from error
-        given_up = self._book.abandoned and self._book.purse.outstanding is None
-        if signed.statement.call_count > self._book.purse.next_index and given_up:
+        if signed.statement.call_count > self._book.purse.next_index and self.may_adopt:
             await self.adopt()
         try:
             purse = accept_statement(self._book.purse, signed.statement)
@@ -111,8 +136,14 @@ class Reconciler:
             raise
         await self._book.keep_statement(purse, signed)
 
+    @property
+    def may_adopt(self) -> bool:
+        """Whether the operator's record may have calls of ours that ours lacks."""
+        return self._book.purse.signed or bool(self._book.abandoned and self._book.outstanding is None)
+
     async def _agree_once(self) -> SignedStatement | None:
-        if self._book.purse.next_index == 0 and not self._book.abandoned:
+        refused = self._book.abandoned or (self._book.purse.signed and self._book.outstanding)
+        if self._book.purse.next_index == 0 and not refused:
             return None
         answer = await self._node.read_session(self._book.facts.channel_id, "/statement", await self.access())
         try:
@@ -146,7 +177,7 @@ class Reconciler:
         root = transcript_root(self._book.entries[:count])
         return (statement.root, statement.spent) == (root, spent)
 
-    async def _page(self, first: int) -> tuple[list[tuple[Entry, SignedReceipt]], bool]:
+    async def _page(self, first: int) -> tuple[list[_Shown], bool]:
         channel_id = self._book.facts.channel_id
         answer = await self._node.read_session(channel_id, f"/calls?from={first}", await self.access())
         value = self._node.json_of(answer)
@@ -161,7 +192,7 @@ class Reconciler:
                 f"the operator's record is not readable: {error}", code="node-answer-malformed"
             ) from error
 
-    def _read(self, item: JsonValue, index: int) -> tuple[Entry, SignedReceipt]:
+    def _read(self, item: JsonValue, index: int) -> _Shown:
         facts = self._book.facts
         if not isinstance(item, dict):
             raise InvalidInput("a recorded call is an object")
@@ -172,30 +203,18 @@ class Reconciler:
             raise InvalidInput("a call's receipt is text")
         signed = SignedReceipt.from_header(header)
         require_signer(signed.receipt.digest(facts.domain), signed.signature, facts.receipt_signer)
-        return entry, signed
+        return _Shown(entry, signed, item.get("submission"))
 
-    async def _adopt_one(self, entry: Entry, signed: SignedReceipt) -> CallRecord:
-        found = next(
-            (
-                record
-                # Of equal requests the newest first: its caller may still be waiting for the answer.
-                for record in reversed(self._book.abandoned)
-                if (record.call.tool_id, record.call.request.decode()) == (entry.tool_id, entry.request)
-            ),
-            None,
-        )
+    async def _adopt_one(self, shown: _Shown) -> CallRecord:
+        entry, signed = shown.entry, shown.receipt
+        purse = self._book.purse
+        found = next((record for record in self._candidates() if _is_shown(record, shown)), None)
         if found is None:
-            error = Divergence(
-                f"the operator recorded a call {entry.index} that we never signed",
-                code="unknown-call-recorded",
-                hint="if this data directory was restored from a backup, exit() the session",
-            )
-            await self._book.diverge(error, (signed,), request=entry.request, response=entry.response)
-            raise error
+            purse, found = await self._missed(shown)
         response = entry.response.encode()
         await require_single_word(self._book, signed, [])
         try:
-            purse = adopt_answer(self._book.purse, found.call, response, signed.receipt)
+            purse = adopt_answer(purse, found.call, response, signed.receipt)
         except Divergence as error:
             if error.code == "receipt-charge-mismatch":
                 await self._book.diverge(error, (signed,))
@@ -212,6 +231,64 @@ class Reconciler:
         )
         await self._book.answer(purse, adopted)
         return adopted
+
+    async def _missed(self, shown: _Shown) -> tuple[PurseState, CallRecord]:
+        """A call that this record lacks as its maker began it: the record was restored, or has a copy."""
+        entry, facts = shown.entry, self._book.facts
+        envelope = self._own_envelope(shown)
+        if envelope is None:
+            error = Divergence(
+                f"the operator recorded a call {entry.index} that we never signed",
+                code="unknown-call-recorded",
+                hint="if this data directory was restored from a backup, exit() the session",
+            )
+            proof = (shown.receipt,)
+            await self._book.diverge(error, proof, request=entry.request, response=entry.response)
+            raise error
+        same_history = envelope.prev_head == self._book.seats.head(envelope.seat)
+        if self._book.outstanding is not None or not same_history:
+            outdated = PolicyRefused(
+                f"our own seat {envelope.seat} signed two calls for position {entry.index}",
+                code="record-outdated",
+                hint="the data directory was restored, or is used twice; exit() the session",
+            )
+            await self._book.stop(outdated)
+            raise outdated
+        tool = facts.card.tool(entry.tool_id)
+        price = 0 if tool is None else tool.price
+        purse, call = missed_call(self._book.purse, entry.tool_id, entry.request.encode(), price)
+        voucher = await self._context.signer.sign(Voucher(facts.channel_id, call.amount), facts.domain)
+        return purse, CallRecord(call, voucher, envelope=envelope)
+
+    def _own_envelope(self, shown: _Shown) -> Envelope | None:
+        """What one of our seats signed for a call, or None where none did."""
+        roster = self._book.facts.roster
+        if roster is None:
+            return None
+        try:
+            envelope = Envelope.from_json(shown.submission)
+            seat = roster.entry(envelope.seat)
+            if seat is None or envelope.cursor != shown.entry.index:
+                return None
+            submission = envelope.submission(self._book.facts.channel_id, shown.entry.request.encode())
+            submission.require_signed(envelope.signature, VerifyingKey(seat.public_key))
+        except (InvalidInput, SignatureInvalid):
+            return None
+        return envelope
+
+    def _candidates(self) -> list[CallRecord]:
+        if self._book.purse.signed:
+            return [] if self._book.outstanding is None else [self._book.outstanding]
+        # Of equal requests the newest first: its caller may still be waiting for the answer.
+        return self._book.abandoned[::-1]
+
+
+def _is_shown(record: CallRecord, shown: _Shown) -> bool:
+    """Whether a call of ours is the one that the operator shows: the same request, by the same envelope."""
+    if (record.call.tool_id, record.call.request.decode()) != (shown.entry.tool_id, shown.entry.request):
+        return False
+    ours = None if record.envelope is None else record.envelope.to_json()
+    return shown.submission in (None, ours)
 
 
 async def require_single_word(book: Book, signed: SignedReceipt, sighted: Iterable[SignedReceipt]) -> None:

@@ -14,6 +14,8 @@ from aioum.core.errors import InvalidInput
 from aioum.core.evidence import ChannelFacts, ServiceTerms
 from aioum.core.payment import Domain
 from aioum.core.purse import Outstanding, PurseState
+from aioum.core.submission.envelope import Envelope
+from aioum.core.submission.roster import Roster
 from aioum.core.transcript import Entry
 from aioum.core.types import Address, Bytes32, ChannelId
 from aioum.core.wire import JsonObject, SignedReceipt, SignedStatement
@@ -54,6 +56,7 @@ class SessionFacts:
         channel: what the channel id is the hash of.
         service: the terms the session was opened under.
         card_json: canonical bytes of the card under those terms: its prices hold for this session.
+        roster: the seats whose keys sign the calls, or None in an unsigned session.
     """
 
     channel_id: ChannelId
@@ -62,6 +65,7 @@ class SessionFacts:
     channel: ChannelFacts
     service: ServiceTerms
     card_json: bytes
+    roster: Roster | None = None
 
     @property
     def voucher_signer(self) -> Address:
@@ -140,6 +144,7 @@ class CallRecord:
     Attributes:
         signature: of the voucher over `call.amount`.
         status: HTTP status of the answer; 0 before.
+        envelope: the submission of a signed session; it never changes.
     """
 
     call: Outstanding
@@ -148,6 +153,12 @@ class CallRecord:
     status: int = 0
     response: bytes | None = None
     receipt: SignedReceipt | None = None
+    envelope: Envelope | None = None
+
+    @property
+    def number(self) -> int:
+        """What names the call in its session: a submission's index, or the amount of a voucher alone."""
+        return self.call.amount if self.envelope is None else self.envelope.cursor
 
     def entry(self) -> Entry:
         """The transcript's entry of an answered call. Raises InvalidInput `call-not-answered`."""

@@ -11,11 +11,13 @@ from aioum.chain.model import Service
 from aioum.client.context import ClientContext
 from aioum.client.http import node_base_url
 from aioum.client.policy import check_card, check_terms
-from aioum.core.canonical import JsonValue, canonical_bytes, canonical_text
+from aioum.core.canonical import JsonValue, canonical_bytes, canonical_text, parse_json
 from aioum.core.card import MAX_CARD_BYTES, Card, Tool, descriptor_hash, parse_card
 from aioum.core.errors import InvalidInput, PolicyRefused
 from aioum.core.evidence import ServiceTerms
 from aioum.core.hextext import address
+from aioum.core.submission.canonical import canonical_json
+from aioum.core.submission.framing import MAX_COMMAND_BYTES
 from aioum.core.types import Bytes32
 from aioum.core.wire import JsonObject
 
@@ -163,4 +165,30 @@ def check_arguments(tool: Tool, arguments: dict[str, JsonValue]) -> None:
             f"arguments of {tool.id}{' at ' + where if where else ''}: {first.message:.300}",
             code="arguments-invalid",
             hint="the card says which arguments the tool takes",
+        )
+
+
+def check_request(card: Card, request: bytes, *, signed: bool) -> None:
+    """Refuse a request that no node would take, before it is signed: what was signed cannot be replaced.
+
+    Args:
+        card: of the session.
+        request: canonical bytes.
+        signed: whether a seat signs it; then its bytes are canonical under the submission scheme as well
+            (PROTOCOL 1).
+
+    Raises:
+        InvalidInput: `request-too-large`, `request-not-portable`.
+        CanonicalError: `json-number-unsafe`.
+    """
+    limit = min(card.limits.max_request_bytes, MAX_COMMAND_BYTES) if signed else card.limits.max_request_bytes
+    if len(request) > limit:
+        raise InvalidInput(
+            f"the canonical request has {len(request)} of at most {limit} bytes", code="request-too-large"
+        )
+    if signed and canonical_json(parse_json(request, max_bytes=limit)) != request:
+        raise InvalidInput(
+            "the arguments have keys that two rules of canonical JSON put in different orders",
+            code="request-not-portable",
+            hint="name the members with characters of the basic plane",
         )

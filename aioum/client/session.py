@@ -5,78 +5,57 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 
 from aioum.chain import calls
 from aioum.client.book import Book
 from aioum.client.caller import Caller
 from aioum.client.closing import Closed, Closer
 from aioum.client.context import ClientContext
+from aioum.client.delivery import Delivery
 from aioum.client.opening import complete_opening
 from aioum.client.packaging import package_of
 from aioum.client.policy import check_deposit
 from aioum.client.reconcile import Reconciler
-from aioum.client.records import CallRecord, Evidence, SessionPhase
-from aioum.client.service import check_arguments, require_tool
+from aioum.client.records import Evidence, SessionPhase
+from aioum.client.results import CallResult
+from aioum.client.seats import CLIENT_SEAT, Seat, SeatSigner, require_seat
+from aioum.client.service import check_arguments, check_request, require_tool
 from aioum.core.amounts import check_amount
-from aioum.core.canonical import JsonValue, parse_json
+from aioum.core.canonical import JsonValue
 from aioum.core.card import Card
 from aioum.core.errors import AioumError, ChainError, OutcomeUnknown, PolicyRefused, Refused
 from aioum.core.evidence import Claim
 from aioum.core.hextext import to_hex
-from aioum.core.problem import problem_code
 from aioum.core.purse import observe_deposit, stop_paying
+from aioum.core.submission.framing import encode_base64
+from aioum.core.submission.keys import SubmissionKey
+from aioum.core.submission.roster import Roster
 from aioum.core.transcript import Entry, canonical_request
 from aioum.core.types import Bytes32, ChannelId
-from aioum.core.wire import SignedReceipt, SignedStatement
-
-
-@dataclass(frozen=True, slots=True)
-class CallResult:
-    """The answer of one paid call, recorded by both sides.
-
-    Attributes:
-        index: position in the session.
-        text: what the tool returned, or the problem document of a failed call.
-        status: HTTP status that belongs to it.
-        charge: what it cost, base units; 0 where the tool failed.
-        receipt: the operator's signed word on it.
-    """
-
-    index: int
-    text: str
-    status: int
-    charge: int
-    receipt: SignedReceipt
-
-    @property
-    def ok(self) -> bool:
-        """Whether the tool answered. A failed call is recorded like any other and costs nothing."""
-        return self.failure is None
-
-    @property
-    def failure(self) -> str | None:
-        """The reason code of a failed call, or None."""
-        return problem_code(self.text.encode())
-
-    def json(self) -> JsonValue:
-        """The text as JSON. Raises CanonicalError where it is none, or not strict."""
-        return parse_json(self.text, max_bytes=max(1, len(self.text.encode())))
+from aioum.core.wire import SignedStatement
 
 
 class PaidSession:
-    """An open session with a service. One call is under way at a time; calls of several tasks queue up."""
+    """An open session with a service. One call is under way at a time; calls of several tasks and seats queue
+    up.
+    """
 
-    def __init__(self, context: ClientContext, book: Book) -> None:
+    def __init__(
+        self, context: ClientContext, book: Book, keys: Mapping[str, SubmissionKey], *, resumed: bool = False
+    ) -> None:
         """Made by `Marketplace.open` and `Marketplace.resume`."""
         self._context = context
         self._book = book
         self._lock = asyncio.Lock()
         self._reconciler = Reconciler(context, book)
-        self._caller = Caller(context, book, self._reconciler)
-        self._closer = Closer(context, book, self._caller, self._reconciler)
+        self._delivery = Delivery(context, book)
+        signer = SeatSigner(context, book, keys)
+        self._caller = Caller(context, book, self._reconciler, self._delivery, signer)
+        self._closer = Closer(context, book, self._caller, self._reconciler, self._delivery)
         self._looked_at: float | None = None
         self._close_pending = False
+        # A record that was read from the journal may be older than the session.
+        self._caught_up = not resumed
 
     def __repr__(self) -> str:
         return f"PaidSession({to_hex(self.channel_id)}, {self.phase}, {len(self._book.answered)} calls)"
@@ -109,7 +88,7 @@ class PaidSession:
     @property
     def results(self) -> tuple[CallResult, ...]:
         """The answered calls as `call` returned them."""
-        return tuple(_result(record) for record in self._book.answered)
+        return tuple(CallResult.of(record) for record in self._book.answered)
 
     @property
     def root(self) -> Bytes32:
@@ -142,14 +121,29 @@ class PaidSession:
         return self._book.purse.stopped
 
     @property
+    def roster(self) -> Roster | None:
+        """The seats whose keys sign the calls; None in an unsigned session."""
+        return self._book.facts.roster
+
+    @property
+    def heads(self) -> dict[str, str]:
+        """Each seat's head after its answered calls, base64. Keep them: a record that ends earlier is cut."""
+        return {seat: encode_base64(head) for seat, head in self._book.retained_heads.items()}
+
+    @property
     def evidence(self) -> tuple[Evidence, ...]:
         """Contradictions of the operator, with what proves them."""
         return self._book.record.evidence
 
+    def seat(self, name: str) -> Seat:
+        """A seat of the session, to call as. Raises InvalidInput `seat-unknown`."""
+        entry = require_seat(self._book, name)
+        return Seat(name, entry.public_key, self._call)
+
     async def call(
         self, tool_id: str, arguments: Mapping[str, JsonValue] | None = None, /, **more: JsonValue
     ) -> CallResult:
-        """Buy one call.
+        """Buy one call; in a signed session as the seat `client`.
 
         Args:
             tool_id: a tool of the card.
@@ -160,28 +154,44 @@ class PaidSession:
             The recorded answer. A tool that failed is an answer too, with `ok` False, and costs nothing.
 
         Raises:
-            InvalidInput: `tool-unknown`, `arguments-invalid`, or CanonicalError. Nothing was sent.
+            InvalidInput: `tool-unknown`, `arguments-invalid`, `request-too-large`, or CanonicalError. Nothing
+                was sent.
             PolicyRefused: `spend-limit-exceeded`, `call-too-expensive`, `deposit-exhausted`,
-                `paying-stopped`, `session-not-open`. Nothing was sent.
-            Refused: the node's code; the call was not made.
+                `paying-stopped`, `session-not-open`, `seat-key-lost`. Nothing was sent.
+            Refused: the node's code; the call was not made. In a signed session it stays outstanding, because
+                an envelope is never replaced; while the node goes on refusing it, another call is refused
+                with `signed-call-refused`.
             OutcomeUnknown: no valid answer in time. The call stays outstanding: the next call, `recover` or
                 `close` repeats the same request, and it is never paid twice.
             Divergence: the operator's signed word contradicts our record. Paying stopped for good; `evidence`
                 has it.
         """
-        given: dict[str, JsonValue] = {**(arguments or {}), **more}
+        return await self._call(CLIENT_SEAT, tool_id, {**(arguments or {}), **more})
+
+    async def _call(self, seat: str, tool_id: str, arguments: dict[str, JsonValue]) -> CallResult:
         tool = require_tool(self.card, tool_id)
-        request = canonical_request(tool_id, given).encode()
-        check_arguments(tool, given)
+        request = canonical_request(tool_id, arguments).encode()
+        check_arguments(tool, arguments)
+        check_request(self.card, request, signed=self._book.purse.signed)
         async with self._lock:
             await self._book.refresh()
             self._require_open()
             await self._look_at_chain()
             self._require_open()
-            await self._settle_outstanding()
+            refused = await self._settle_outstanding()
+            if refused is not None and self._book.outstanding is not None:
+                raise Refused(
+                    f"the node still refuses the signed call {self._book.purse.next_index}: {refused}",
+                    code="signed-call-refused",
+                    hint="nothing replaces it: recover() sends it again, close() or exit() ends the session",
+                    details={"refusal": refused.code},
+                ) from refused
+            if self._book.purse.signed and not self._caught_up:
+                await self._reconciler.catch_up()
+                self._caught_up = True
             if self._book.purse.statement_due:
                 await self._reconciler.agree()
-            return _result(await self._caller.pay(tool, request))
+            return CallResult.of(await self._caller.pay(seat, tool, request))
 
     async def recover(self) -> CallResult | None:
         """Get the answer of the outstanding call, if there is one, by repeating it.
@@ -196,7 +206,7 @@ class PaidSession:
             if self.evidence:
                 # Not even the same bytes are sent again to an operator that contradicted itself.
                 self._require_paying()
-            return _result(await self._caller.settle())
+            return CallResult.of(await self._caller.settle())
 
     async def statement(self) -> SignedStatement | None:
         """Fetch the operator's signed statement over all calls and hold it against our record.
@@ -235,7 +245,7 @@ class PaidSession:
             if self._book.record.adopted:
                 # The node notices by itself as well, only later.
                 with suppress(OutcomeUnknown, Refused):
-                    await self._caller.announce_top_up(mined.transaction_hash)
+                    await self._delivery.announce_top_up(mined.transaction_hash)
             return self.deposit
 
     async def close(self) -> Closed:
@@ -318,13 +328,16 @@ class PaidSession:
                 hint="build an evidence package if the operator contradicted itself, and exit() the session",
             )
 
-    async def _settle_outstanding(self) -> None:
+    async def _settle_outstanding(self) -> Refused | None:
+        """Repeat the outstanding call, if there is one. What is refused is another call's matter: an unsigned
+        one was given up, and its amount stays signed.
+        """
         if self._book.outstanding is not None and not self.evidence:
             try:
                 await self._caller.settle()
-            except Refused:
-                # It was not made, and its amount stays signed; what the caller wants now is another call.
-                return
+            except Refused as refused:
+                return refused
+        return None
 
     async def _look_at_chain(self) -> None:
         """Take over the deposit; stop paying where the operator anchored a root or the session is over."""
@@ -348,10 +361,3 @@ class PaidSession:
         await self._book.update(purse=purse if ended is None else stop_paying(purse, ended))
         self._close_pending = session.is_closing
         self._looked_at = now
-
-
-def _result(record: CallRecord) -> CallResult:
-    entry, receipt = record.entry(), record.receipt
-    if receipt is None:
-        raise OutcomeUnknown(f"call {entry.index} has no receipt", code="receipt-missing")
-    return CallResult(entry.index, entry.response, record.status, receipt.receipt.charge, receipt)

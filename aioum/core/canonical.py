@@ -136,7 +136,7 @@ def parse_json(data: str | bytes, *, max_bytes: int) -> JsonValue:
             `json-lone-surrogate`. Where one is known, `details` has the `position` (characters from 0).
     """
     text = _text_within(data, max_bytes)
-    _require_shallow(text)
+    require_shallow(text)
     start = _skip_white_space(text, 0)
     try:
         value, end = _strict_decoder.raw_decode(text, start)
@@ -194,7 +194,12 @@ def _text_within(data: str | bytes, max_bytes: int) -> str:
 _STRING_OR_BRACKET = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[\[{]|[]}]', re.DOTALL)
 
 
-def _require_shallow(text: str) -> None:
+def require_shallow(text: str) -> None:
+    """Refuse a JSON text with more than MAX_DEPTH open brackets, before a decoder sees it.
+
+    The C decoder recurses on the machine's stack; a process may have set a recursion limit that is too high
+    for it. Raises CanonicalError `json-too-deep`.
+    """
     # Counting runs in C and settles nearly every text; strings can only make it count too many.
     if text.count("[") + text.count("{") <= MAX_DEPTH:
         return

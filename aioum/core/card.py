@@ -5,9 +5,10 @@ The card's hash on-chain covers its canonical JSON, so members this version does
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 from pydantic.alias_generators import to_camel
 
 from aioum.core.amounts import parse_amount
@@ -19,6 +20,7 @@ from aioum.core.types import Address, Bytes32
 
 MAX_CARD_BYTES: Final = 262_144
 TOOL_ID_PATTERN: Final = r"^[A-Za-z0-9_-]{1,64}$"
+MODULE_DIGEST_PATTERN: Final = r"[0-9a-f]{64}"
 
 
 def _as_address(value: Any) -> Address:
@@ -80,13 +82,25 @@ class Token(_Model):
 
 
 class Deterministic(_Model):
-    """How a stranger re-executes a deterministic service; pinned by digest."""
+    """How a stranger re-executes a deterministic service; pinned by digest.
+
+    Attributes:
+        module: of kind `wasm`, SHA-256 of the module's file, lower-case hex without a prefix.
+        entry: what is started: a command line, or of kind `wasm` the exported function (default `_start`).
+        uri: where the module lies; whoever reads it holds it against `module`.
+    """
 
     kind: Literal["docker", "wasm", "command"]
     image: str | None = None
     module: str | None = None
     entry: str | None = None
     uri: str | None = None
+
+    @model_validator(mode="after")
+    def _pinned(self) -> Deterministic:
+        if self.kind == "wasm" and not re.fullmatch(MODULE_DIGEST_PATTERN, self.module or ""):
+            raise ValueError("kind wasm needs the SHA-256 of its module, 64 lower-case hex digits")
+        return self
 
 
 class CardLimits(_Model):
@@ -96,6 +110,7 @@ class CardLimits(_Model):
     max_response_bytes: Annotated[int, Field(ge=1)] = 1_048_576
     max_unpaid_calls: Annotated[int, Field(ge=1)] = 8
     max_in_flight: Annotated[int, Field(ge=1)] = 1
+    max_seats: Annotated[int, Field(ge=1)] = 64
 
 
 class Card(_Model):
@@ -105,6 +120,7 @@ class Card(_Model):
         retention_ms: how long the node keeps a settled transcript, milliseconds.
         min_deposit: smallest deposit the node accepts, base units.
         submissions: scheme of client-signed calls the node supports, or None (unsigned sessions only).
+        submissions_required: the node takes sessions with signed calls only.
     """
 
     name: Annotated[str, Field(min_length=1, max_length=200)]
@@ -118,6 +134,7 @@ class Card(_Model):
     min_deposit: AmountText = 0
     deterministic: Deterministic | None = None
     submissions: str | None = None
+    submissions_required: bool = False
 
     def tool(self, tool_id: str) -> Tool | None:
         """The tool of that id, or None."""

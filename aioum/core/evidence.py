@@ -13,6 +13,7 @@ from typing import Final
 from aioum.core.amounts import check_amount
 from aioum.core.canonical import JsonValue, canonical_bytes
 from aioum.core.errors import InvalidInput
+from aioum.core.evidence_submissions import Submissions
 from aioum.core.hextext import address_text, to_hex
 from aioum.core.merkle import inclusion_proof
 from aioum.core.payment import (
@@ -115,6 +116,7 @@ def build_package(
     receipts: Iterable[tuple[CallReceipt, bytes]] = (),
     statement: tuple[Statement, bytes] | None = None,
     attestations: Sequence[dict[str, JsonValue]] = (),
+    submissions: Submissions | None = None,
 ) -> dict[str, JsonValue]:
     """Assemble a package of a whole session (formatVersion 1).
 
@@ -131,6 +133,7 @@ def build_package(
         receipts: (receipt, signature), one per recorded call that the assembler has one for.
         statement: the latest statement and its signature.
         attestations: as in PROTOCOL 7.
+        submissions: roster and signed calls of a session opened with a roster.
 
     Returns:
         The package; write it with `package_bytes`.
@@ -173,17 +176,21 @@ def build_package(
         package["receipts"] = receipt_list
     if statement is not None:
         package["statement"] = statement_to_json(*statement)
+    if submissions is not None:
+        package["submissions"] = submissions.to_json()
     return package
 
 
 def disclose(package: dict[str, JsonValue], indexes: Iterable[int]) -> dict[str, JsonValue]:
     """Make a formatVersion 2 package that shows chosen calls of a whole one and hides the rest.
 
-    Receipts of hidden calls go, and so do attestations that cover one: nobody could check them.
+    Receipts and signed calls of hidden calls go, and so do attestations that cover one: nobody could check
+    them. What stays of the signed calls proves their authorship one by one; a chain needs every head.
 
     Args:
         package: what `build_package` returned, or a formatVersion 1 package that was read.
-        indexes: the calls to show, in any order, at least one.
+        indexes: the calls to show, in any order, at least one; the index behind the last call stands for a
+            signed call without an answer.
 
     Raises:
         InvalidInput: `package-not-whole`, not formatVersion 1; `disclosure-empty`; `disclosure-out-of-range`;
@@ -197,8 +204,13 @@ def disclose(package: dict[str, JsonValue], indexes: Iterable[int]) -> dict[str,
     chosen = sorted(set(indexes))
     if not chosen:
         raise InvalidInput("no call was chosen", code="disclosure-empty")
-    if chosen[0] < 0 or chosen[-1] >= len(calls):
-        raise InvalidInput(f"calls are 0…{len(calls) - 1}, got {chosen}", code="disclosure-out-of-range")
+    last = len(calls) if _has_unanswered(package, len(calls)) else len(calls) - 1
+    if chosen[0] < 0 or chosen[-1] > last:
+        raise InvalidInput(f"calls are 0…{last}, got {chosen}", code="disclosure-out-of-range")
+    kept = set(chosen)
+    chosen = [index for index in chosen if index < len(calls)]
+    if not chosen:
+        raise InvalidInput("no answered call was chosen", code="disclosure-empty")
     entries = [entry_from_json(call, position) for position, call in enumerate(calls)]
     leaves = [entry_leaf(entry) for entry in entries]
     shown: list[JsonValue] = [
@@ -208,7 +220,6 @@ def disclose(package: dict[str, JsonValue], indexes: Iterable[int]) -> dict[str,
         }
         for index in chosen
     ]
-    kept = set(chosen)
     disclosed = dict(package)
     disclosed.update(formatVersion=DISCLOSED, callCount=len(entries), calls=shown)
     disclosed["attestations"] = [
@@ -217,11 +228,12 @@ def disclose(package: dict[str, JsonValue], indexes: Iterable[int]) -> dict[str,
         if _covered(attestation, len(entries)) <= kept
     ]
     if "receipts" in package:
-        disclosed["receipts"] = [
-            receipt
-            for receipt in _members(package, "receipts")
-            if isinstance(receipt, dict) and receipt.get("index") in kept
-        ]
+        disclosed["receipts"] = _about(kept, _members(package, "receipts"))
+    submissions = package.get("submissions")
+    if isinstance(submissions, dict):
+        disclosed["submissions"] = {
+            **submissions, "entries": _about(kept, _members(submissions, "entries"))
+        }  # fmt: skip
     return disclosed
 
 
@@ -304,6 +316,19 @@ def _claim(claim: str) -> Claim:
 def _members(package: dict[str, JsonValue], name: str) -> list[JsonValue]:
     value = package.get(name)
     return value if isinstance(value, list) else []
+
+
+def _about(kept: set[int], values: list[JsonValue]) -> list[JsonValue]:
+    return [
+        value
+        for value in values
+        if isinstance(value, dict) and isinstance(index := value.get("index"), int) and index in kept
+    ]
+
+
+def _has_unanswered(package: dict[str, JsonValue], call_count: int) -> bool:
+    submissions = package.get("submissions")
+    return isinstance(submissions, dict) and bool(_about({call_count}, _members(submissions, "entries")))
 
 
 def _covered(attestation: JsonValue, call_count: int) -> set[JsonValue]:

@@ -85,7 +85,7 @@ def read_package(value: JsonValue) -> EvidencePackage:
         InvalidInput: `package-version-unknown`; `package-malformed`, naming the first member that is wrong.
     """
     try:
-        package = _Object(value)
+        package = Members(value)
     except InvalidInput as error:
         raise InvalidInput(f"not an evidence package: {error}", code="package-malformed") from error
     version = package.read("formatVersion", _version)
@@ -98,8 +98,8 @@ def read_package(value: JsonValue) -> EvidencePackage:
     calls = package.read("calls", _list)
     return EvidencePackage(
         format_version=version,
-        session_id=package.read("sessionId", _positive_text),
-        domain=Domain(package.read("chainId", _chain_id), package.read("paymentManager", address)),
+        session_id=package.read("sessionId", read_positive_text),
+        domain=Domain(package.read("chainId", read_chain_id), package.read("paymentManager", address)),
         claim=package.read("claim", _claim),
         narrative=package.optional("narrative", _text) or "",
         calls=calls,
@@ -108,23 +108,28 @@ def read_package(value: JsonValue) -> EvidencePackage:
         attestations=package.optional("attestations", _list) or (),
         call_count=len(calls) if version == WHOLE else package.read("callCount", _call_count),
         channel_id=package.optional("channelId", channel_id),
-        channel=package.optional("channel", _channel),
-        terms=package.optional("terms", _terms),
-        card=package.optional("card", _object),
+        channel=package.optional("channel", channel_from_json),
+        terms=package.optional("terms", terms_from_json),
+        card=package.optional("card", read_object),
         receipts=package.optional("receipts", _list),
-        statement=package.optional("statement", _object),
-        submissions=package.optional("submissions", _object),
-        log=package.optional("log", _object),
+        statement=package.optional("statement", read_object),
+        submissions=package.optional("submissions", read_object),
+        log=package.optional("log", read_object),
     )
 
 
-class _Object:
-    """An object whose members are read one by one; a refusal names the member by its path."""
+class Members:
+    """An object whose members are read one by one; a refusal names the member by its path.
+
+    Raises:
+        InvalidInput: it is no object.
+    """
 
     def __init__(self, members: JsonValue) -> None:
-        self._members = _object(members)
+        self._members = read_object(members)
 
     def read(self, name: str, parse: Callable[[JsonValue], Parsed]) -> Parsed:
+        """A member that has to be there. Raises InvalidInput `package-malformed`."""
         if name not in self._members:
             raise _malformed(name, "missing")
         try:
@@ -135,6 +140,7 @@ class _Object:
             raise _malformed(f"{name}.{inner}" if inner else name, reason) from error
 
     def optional(self, name: str, parse: Callable[[JsonValue], Parsed]) -> Parsed | None:
+        """A member, or None where it is absent. Raises InvalidInput `package-malformed`."""
         return self.read(name, parse) if name in self._members else None
 
 
@@ -146,8 +152,9 @@ def _malformed(member: str, reason: str) -> InvalidInput:
     )
 
 
-def _channel(value: JsonValue) -> ChannelFacts:
-    channel = _Object(value)
+def channel_from_json(value: JsonValue) -> ChannelFacts:
+    """The `channel` member, as `channel_to_json` gives it. Raises InvalidInput `package-malformed`."""
+    channel = Members(value)
     return ChannelFacts(
         payer=channel.read("payer", address),
         payee=channel.read("payee", address),
@@ -159,11 +166,12 @@ def _channel(value: JsonValue) -> ChannelFacts:
     )
 
 
-def _terms(value: JsonValue) -> ServiceTerms:
-    terms = _Object(value)
+def terms_from_json(value: JsonValue) -> ServiceTerms:
+    """The `terms` member, as `terms_to_json` gives it. Raises InvalidInput `package-malformed`."""
+    terms = Members(value)
     return ServiceTerms(
         registry=terms.optional("registry", address),
-        service_id=terms.read("serviceId", _positive_text),
+        service_id=terms.read("serviceId", read_positive_text),
         terms=Terms(
             operator=terms.read("operator", address),
             payee=terms.read("payee", address),
@@ -179,7 +187,8 @@ def _terms(value: JsonValue) -> ServiceTerms:
     )
 
 
-def _object(value: JsonValue) -> JsonObject:
+def read_object(value: JsonValue) -> JsonObject:
+    """An object. Raises InvalidInput."""
     if not isinstance(value, dict):
         raise InvalidInput(f"expected an object, got {_kind(value)}")
     return value
@@ -214,7 +223,8 @@ def _version(value: JsonValue) -> int:
     return _integer(value, 0, MAX_SAFE_INTEGER)
 
 
-def _chain_id(value: JsonValue) -> int:
+def read_chain_id(value: JsonValue) -> int:
+    """A chain's id. Raises InvalidInput."""
     return _integer(value, 1, MAX_SAFE_INTEGER)
 
 
@@ -232,7 +242,8 @@ def _claim(value: JsonValue) -> Claim:
     return Claim(value)
 
 
-def _positive_text(value: JsonValue) -> int:
+def read_positive_text(value: JsonValue) -> int:
+    """A number from 1 to 2^256-1 as decimal text. Raises InvalidInput."""
     if not isinstance(value, str) or not _POSITIVE.fullmatch(value) or int(value) > _MAX_UINT256:
         raise InvalidInput(f"expected a positive integer as text, got {value!r:.40}")
     return int(value)

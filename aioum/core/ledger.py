@@ -7,6 +7,9 @@ The two rules everything rests on:
 
 * A call goes admitted → recorded exactly once. Who comes second gets the stored call.
 * Words (receipts, statements, settlements) derive only from recorded state, so at most one of each exists.
+
+In a signed session (PROTOCOL 5) each seat has a head, and an envelope claims two names in it: its submission
+id and the head that it continues. Whoever claims a name again with other bytes contradicts himself.
 """
 
 from __future__ import annotations
@@ -18,6 +21,8 @@ from typing import Final
 from aioum.core.errors import Refused
 from aioum.core.merkle import Frontier
 from aioum.core.payment import CallReceipt, Statement
+from aioum.core.seats import NO_SEATS, Seats, require_kind
+from aioum.core.submission.envelope import Envelope
 from aioum.core.transcript import append_leaf, frontier_root, leaf_hash
 from aioum.core.types import Bytes32, ChannelId
 
@@ -64,6 +69,7 @@ class SessionState:
         failures: recorded calls that failed.
         frontier: the running root over the contiguous recorded prefix.
         ahead: recorded calls beyond that prefix, ascending.
+        seats: of a signed session, with their heads; none until its roster was shown.
     """
 
     channel_id: ChannelId
@@ -80,6 +86,7 @@ class SessionState:
     failures: int = 0
     frontier: Frontier = EMPTY_FRONTIER
     ahead: tuple[AheadLeaf, ...] = ()
+    seats: Seats = NO_SEATS
 
     @property
     def in_flight(self) -> int:
@@ -115,6 +122,7 @@ class Call:
         request: canonical request bytes (PROTOCOL 1).
         price: base units reserved for it.
         amount: the cumulative voucher amount that came with it; `signature` is that voucher's.
+        envelope: the client's signed submission in a signed session, else None.
     """
 
     index: int
@@ -126,6 +134,7 @@ class Call:
     answer: Answer | None = None
     leaf: Bytes32 | None = None
     charge: int = 0
+    envelope: Envelope | None = None
 
     @property
     def recorded(self) -> bool:
@@ -135,10 +144,10 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class CallRequest:
-    """A paid call as it reaches the ledger. The voucher's signature was verified before.
+    """A paid call as it reaches the ledger. Voucher and envelope were verified before.
 
     Attributes:
-        cursor: the signed position in a signed session; None in an unsigned one.
+        envelope: the signed submission in a signed session; None in an unsigned one.
     """
 
     tool_id: str
@@ -146,7 +155,7 @@ class CallRequest:
     price: int
     amount: int
     signature: bytes
-    cursor: int | None = None
+    envelope: Envelope | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,38 +201,35 @@ def admit(
 
     Args:
         state: the session as stored.
-        request: the paid call; its voucher's signature was verified before.
-        existing: the stored call at `request.cursor` (signed session) or with the same amount (unsigned).
+        request: the paid call; its voucher and its envelope were verified before.
+        existing: the stored call that claims a name of `request.envelope` (signed session), or that came with
+            the same amount (unsigned).
         limits: bounds of the session.
 
     Raises:
-        Refused: `request-conflict`, `cursor-conflict`, `session-finalized`, `session-sealed`,
-            `session-close-pending`, `cursor-out-of-order`, `amount-exceeds-deposit`, `amount-not-increasing`,
-            `payment-insufficient`, `too-many-in-flight`. The state is unchanged.
+        Refused: `signature-required`, `session-unsigned`, `request-conflict`, `submission-conflict`,
+            `amount-exceeds-deposit`, `amount-not-increasing`, `payment-insufficient`, `too-many-in-flight`,
+            and those of `require_turn`. The state is unchanged.
     """
+    require_kind(request.envelope, signed=state.signed)
     if existing is not None:
-        if (existing.request, existing.tool_id) == (request.request, request.tool_id):
+        if is_repeat(existing, request):
             return Repeat(existing)
-        code = "cursor-conflict" if state.signed else "request-conflict"
-        raise Refused("another request was already admitted with this voucher or position", code=code)
-    if state.phase is Phase.FINAL:
-        raise Refused("the session is finalized", code="session-finalized")
-    if state.phase is Phase.SEALED:
-        raise Refused("the session is sealed", code="session-sealed", details={"reason": state.seal_reason})
-    if state.close_pending:
-        raise Refused("the client requested a close on-chain", code="session-close-pending")
-    if state.signed and request.cursor != state.admitted:
-        raise Refused(
-            f"expected call index {state.admitted}, got {request.cursor}",
-            code="cursor-out-of-order",
-            details={"expectedIndex": state.admitted},
-        )
+        if request.envelope is None:
+            raise Refused("another request was already admitted with this voucher", code="request-conflict")
+        message = "the seat signed another submission under this id or on this head"
+        raise state.seats.out_of_turn(request.envelope, state.admitted, message, code="submission-conflict")
+    require_turn(state, request.envelope)
     _check_funds(state, request)
     if state.in_flight >= (limits.max_in_flight if state.signed else 1):
         raise Refused("too many calls of this session are in flight", code="too-many-in-flight")
     call = Call(
-        state.admitted, request.tool_id, request.request, request.price, request.amount, request.signature
-    )
+        state.admitted, request.tool_id, request.request, request.price, request.amount, request.signature,
+        envelope=request.envelope,
+    )  # fmt: skip
+    seats = state.seats
+    if request.envelope is not None:
+        seats = seats.after(request.envelope.submission(state.channel_id, request.request))
     higher = request.amount > state.accepted
     return Admitted(
         replace(
@@ -232,9 +238,37 @@ def admit(
             accepted_signature=request.signature if higher else state.accepted_signature,
             admitted=state.admitted + 1,
             reserved=state.reserved + request.price,
+            seats=seats,
         ),
         call,
     )
+
+
+def is_repeat(existing: Call, request: CallRequest) -> bool:
+    """Whether a stored call is this very request: the same bytes signed where they are signed."""
+    if (existing.request, existing.tool_id) != (request.request, request.tool_id):
+        return False
+    if existing.envelope is None or request.envelope is None:
+        return existing.envelope is request.envelope
+    # A second valid signature of the same bytes says nothing new.
+    return replace(existing.envelope, signature=b"") == replace(request.envelope, signature=b"")
+
+
+def require_turn(state: SessionState, envelope: Envelope | None) -> None:
+    """Whether the session takes new calls, and in a signed one this call as its next.
+
+    Raises:
+        Refused: `session-finalized`, `session-sealed`, `session-close-pending`, and those of
+            `Seats.require_turn`.
+    """
+    if state.phase is Phase.FINAL:
+        raise Refused("the session is finalized", code="session-finalized")
+    if state.phase is Phase.SEALED:
+        raise Refused("the session is sealed", code="session-sealed", details={"reason": state.seal_reason})
+    if state.close_pending:
+        raise Refused("the client requested a close on-chain", code="session-close-pending")
+    if envelope is not None:
+        state.seats.require_turn(envelope, state.admitted)
 
 
 def _check_funds(state: SessionState, request: CallRequest) -> None:

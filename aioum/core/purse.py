@@ -37,6 +37,7 @@ class PurseState:
     """The client's side of a session. Amounts are base units.
 
     Attributes:
+        signed: calls carry signed submissions (PROTOCOL 5); the voucher only funds them.
         spend_limit: most that vouchers may ever authorize here, or None for the deposit alone.
         highest: the highest amount ever signed.
         spent: charges of all answered calls.
@@ -46,6 +47,7 @@ class PurseState:
 
     channel_id: ChannelId
     deposit: int
+    signed: bool = False
     spend_limit: int | None = None
     highest: int = 0
     spent: int = 0
@@ -71,7 +73,10 @@ class PurseState:
 
 
 def begin_call(state: PurseState, tool_id: str, request: bytes, price: int) -> tuple[PurseState, Outstanding]:
-    """Decide the next voucher: max(highest + 1, spent + price), so a failed call never wedges a session.
+    """Decide the next voucher.
+
+    An unsigned session signs max(highest + 1, spent + price): the amount names the call, and a failed call
+    never wedges it. In a signed one the submission names the call, and max(highest, spent + price) will do.
 
     Returns:
         The state to persist before sending, and the call to send.
@@ -86,21 +91,20 @@ def begin_call(state: PurseState, tool_id: str, request: bytes, price: int) -> t
         raise PolicyRefused("a call of this session has no answer yet", code="call-outstanding")
     if state.statement_due:
         raise PolicyRefused("a signed statement is due before the next call", code="statement-due")
-    amount = max(state.highest + 1, state.spent + price)
-    if state.spend_limit is not None and amount > state.spend_limit:
+    after, call = _begin(state, tool_id, request, price)
+    if state.spend_limit is not None and call.amount > state.spend_limit:
         raise PolicyRefused(
-            f"the call needs a voucher of {amount}, the spend limit is {state.spend_limit}",
+            f"the call needs a voucher of {call.amount}, the spend limit is {state.spend_limit}",
             code="spend-limit-exceeded",
             hint="raise the spend limit of the session",
         )
-    if amount > state.deposit:
+    if call.amount > state.deposit:
         raise PolicyRefused(
-            f"the call needs a voucher of {amount}, the deposit is {state.deposit}",
+            f"the call needs a voucher of {call.amount}, the deposit is {state.deposit}",
             code="deposit-exhausted",
             hint="top up the session",
         )
-    call = Outstanding(state.next_index, tool_id, request, price, amount)
-    return replace(state, highest=amount, outstanding=call), call
+    return after, call
 
 
 def accept_answer(state: PurseState, call: Outstanding, response: bytes, receipt: CallReceipt) -> PurseState:
@@ -159,24 +163,50 @@ def abandon_call(state: PurseState) -> PurseState:
     """Give up the outstanding call after the node refused it for good without recording it.
 
     Its amount stays signed, so the next call signs more.
+
+    Raises:
+        PolicyRefused: `signed-call-outstanding`, a submission is never replaced by another.
     """
+    if state.signed:
+        raise PolicyRefused("a signed call cannot be given up", code="signed-call-outstanding")
     return replace(state, outstanding=None)
 
 
-def adopt_answer(
-    state: PurseState, abandoned: Outstanding, response: bytes, receipt: CallReceipt
-) -> PurseState:
-    """Take over a call that was given up although the operator had recorded it: a refusal can be forged.
+def adopt_answer(state: PurseState, call: Outstanding, response: bytes, receipt: CallReceipt) -> PurseState:
+    """Take over a call that the operator had recorded although it was refused: a refusal can be forged.
 
-    The operator recorded it before anything that we signed later, so it is the next call of our record.
+    `call` was given up, or is the outstanding one. The operator recorded it before anything that we signed
+    later, so it is the next call of our record.
 
     Raises:
         PolicyRefused: `call-outstanding`, another call has to be settled or given up first.
         Divergence: as `accept_answer`.
     """
+    if state.outstanding not in (None, call):
+        raise PolicyRefused("a call of this session has no answer yet", code="call-outstanding")
+    return accept_answer(state, replace(call, index=state.next_index), response, receipt)
+
+
+def missed_call(
+    state: PurseState, tool_id: str, request: bytes, price: int
+) -> tuple[PurseState, Outstanding]:
+    """The next call as another copy of this record began it, which a seat of ours signed and we lack.
+
+    Limits were its business. What its voucher was follows from the calls before.
+
+    Raises:
+        PolicyRefused: `call-outstanding`.
+    """
     if state.outstanding is not None:
         raise PolicyRefused("a call of this session has no answer yet", code="call-outstanding")
-    return accept_answer(state, replace(abandoned, index=state.next_index), response, receipt)
+    return _begin(state, tool_id, request, price)
+
+
+def _begin(state: PurseState, tool_id: str, request: bytes, price: int) -> tuple[PurseState, Outstanding]:
+    least = state.highest if state.signed else state.highest + 1
+    amount = max(least, state.spent + price)
+    call = Outstanding(state.next_index, tool_id, request, price, amount)
+    return replace(state, highest=amount, outstanding=call), call
 
 
 def accept_settlement(

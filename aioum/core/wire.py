@@ -177,7 +177,8 @@ class Credential:
         signature: the voucher's signature, of any length (ERC-1271 wallets differ); empty for topUp.
         transaction: hash of the opening or top-up transaction; None for voucher.
         source: `did:pkh` text of the payer, where given.
-        submission: `payload.aioum` of a signed call as received, else None.
+        submission: the envelope's members in `payload.aioum` as received, or None for an unsigned call.
+        roster: `payload.aioum.roster` of an `open` as received, or None.
     """
 
     challenge: Challenge
@@ -188,6 +189,7 @@ class Credential:
     transaction: Bytes32 | None = None
     source: str | None = None
     submission: JsonObject | None = field(default=None)
+    roster: list[JsonValue] | None = field(default=None)
 
     def header(self) -> str:
         """The `Authorization` value."""
@@ -198,8 +200,11 @@ class Credential:
         if self.transaction is not None:
             payload["type"] = "hash"
             payload["hash"] = to_hex(self.transaction)
-        if self.submission is not None:
-            payload["aioum"] = self.submission
+        signed = dict(self.submission or {})
+        if self.roster is not None:
+            signed["roster"] = self.roster
+        if signed:
+            payload["aioum"] = signed
         value: JsonObject = {"challenge": self.challenge.to_json(), "payload": payload}
         if self.source is not None:
             value["source"] = self.source
@@ -223,9 +228,7 @@ class Credential:
         action = _text(payload, "action", code)
         if action not in ("open", "topUp", "voucher"):
             raise InvalidInput(f"unsupported action {action!r:.40}", code="action-unsupported")
-        submission = payload.get("aioum")
-        if submission is not None and not isinstance(submission, dict):
-            raise InvalidInput("payload.aioum must be an object", code=code)
+        submission, roster = _signed_members(payload.get("aioum"), action)
         try:
             challenge = Challenge.from_json(value.get("challenge"))
             transaction = None
@@ -243,11 +246,29 @@ class Credential:
                 transaction=transaction,
                 source=_text(value, "source", code) if "source" in value else None,
                 submission=submission,
+                roster=roster,
             )
         except InvalidInput as error:
             if error.code in ("hex-invalid", "amount-invalid"):
                 raise InvalidInput(str(error), code=code) from error
             raise
+
+
+def _signed_members(value: JsonValue, action: str) -> tuple[JsonObject | None, list[JsonValue] | None]:
+    """What `payload.aioum` holds: an envelope's members, and beside them the roster where a session opens."""
+    if value is None:
+        return None, None
+    if not isinstance(value, dict) or action == "topUp":
+        raise InvalidInput(
+            "payload.aioum must be an object, and comes with calls only", code="credential-malformed"
+        )
+    if action != "open" or "roster" not in value:
+        return value, None
+    members = dict(value)
+    roster = members.pop("roster")
+    if not isinstance(roster, list):
+        raise InvalidInput("payload.aioum.roster must be a list", code="credential-malformed")
+    return members or None, roster
 
 
 @dataclass(frozen=True, slots=True)

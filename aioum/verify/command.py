@@ -10,6 +10,7 @@ import signal
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from aioum.core.card import Deterministic
 from aioum.core.errors import ConfigError
 from aioum.verify.ports import ReExecutionFailed
 
@@ -45,8 +46,16 @@ class CommandReExecutor:
             raise _not_started(command, "it is empty")
         return cls(tuple(arguments), timeout_seconds)
 
+    @property
+    def digest(self) -> None:
+        """None: whether the command is what a card pins is for its owner to know."""
+
+    async def program(self, declared: Deterministic) -> CommandReExecutor:
+        """Itself, whatever is declared."""
+        return self
+
     async def run(self, request: bytes, *, max_output_bytes: int) -> bytes:
-        """See `ReExecutor.run`."""
+        """See `Program.run`."""
         try:
             process = await asyncio.create_subprocess_exec(
                 *self.arguments,

@@ -20,6 +20,7 @@ class Grounds:
         voucher_signer: who authorizes vouchers.
         terms: those that the session was opened under.
         card: JSON of the card that the terms name.
+        roster_hash: that of the roster which the session was opened with; zero where it was opened without.
     """
 
     domain: Domain
@@ -29,6 +30,7 @@ class Grounds:
     voucher_signer: Address | None = None
     terms: Terms | None = None
     card: dict[str, JsonValue] | None = None
+    roster_hash: Bytes32 | None = None
 
     @property
     def deposit(self) -> int | None:

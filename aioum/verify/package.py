@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from aioum.core.evidence_reading import EvidencePackage
-from aioum.core.types import Address
+from aioum.core.types import Address, Bytes32
 from aioum.verify.checks.anchored_root import check_anchored_root
 from aioum.verify.checks.attestations import check_attestations
 from aioum.verify.checks.quality import check_quality
@@ -13,6 +13,7 @@ from aioum.verify.checks.re_execution import check_re_execution
 from aioum.verify.checks.receipts import check_receipts
 from aioum.verify.checks.session import check_session
 from aioum.verify.checks.statement import check_statement
+from aioum.verify.checks.submissions import check_submissions
 from aioum.verify.checks.transcript import check_claimed_root, check_transcript
 from aioum.verify.checks.unsupported import check_unsupported
 from aioum.verify.checks.vouchers import check_vouchers
@@ -28,6 +29,7 @@ async def verify_package(
     hooks: VerifyHooks | None = None,
     re_executor: ReExecutor | None = None,
     trusted_payment_managers: Collection[Address] = (),
+    retained_heads: Mapping[str, Collection[Bytes32]] | None = None,
 ) -> Report:
     """Prove what can be proven from a package, trusting neither side of the session.
 
@@ -38,6 +40,8 @@ async def verify_package(
         re_executor: runs deterministic calls again; that check does not apply without it.
         trusted_payment_managers: contracts on `chain` that the verifier knows. Offline, an empty collection
             means no opinion.
+        retained_heads: heads of signed calls by seat, 32 bytes each, that the client kept when it signed;
+            they show a tail that was cut off.
 
     Raises:
         ChainError: the chain could not be read; nothing was judged.
@@ -57,6 +61,7 @@ async def verify_package(
         check_quality(package),
         receipts_row,
         check_statement(package, transcript, grounds, receipts),
+        check_submissions(package, transcript, grounds, retained_heads or {}),
         *check_unsupported(package),
     ]
     return Report(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from aioum.chain.model import BlockRef, ChainSession, RegisteredTerms
+from aioum.core.card import Deterministic
 from aioum.core.errors import AioumError
 from aioum.core.types import Address, Bytes32, ChannelId
 
@@ -48,8 +49,13 @@ class ChainView(Protocol):
         ...
 
 
-class ReExecutor(Protocol):
-    """Runs a deterministic service again."""
+class Program(Protocol):
+    """A program that stands for a deterministic service."""
+
+    @property
+    def digest(self) -> str | None:
+        """Lower-case hex SHA-256 of the program where it is the very one that the card pins, else None."""
+        ...
 
     async def run(self, request: bytes, *, max_output_bytes: int) -> bytes:
         """The response to a canonical request.
@@ -61,12 +67,37 @@ class ReExecutor(Protocol):
 
         Raises:
             ReExecutionFailed: there is no response to compare.
-            ConfigError: `re-execution-not-started`, the re-executor cannot run at all.
+            NoResponse: the pinned program gives no response to this request, wherever it is run.
+            ConfigError: `re-execution-not-started`, the program cannot run at all.
+        """
+        ...
+
+
+class ReExecutor(Protocol):
+    """Runs a deterministic service again."""
+
+    async def program(self, declared: Deterministic) -> Program:
+        """What to run for a service.
+
+        Args:
+            declared: how the card under the session's terms says the service is re-executed.
+
+        Raises:
+            ReExecutionFailed: there is no such program here; the code says why.
         """
         ...
 
 
 class ReExecutionFailed(AioumError):
-    """The re-executor gave no response: `re-execution-timeout` or `re-execution-command-failed`."""
+    """A re-executor gave no response, which says nothing about the recorded one.
+
+    `re-execution-timeout`, `re-execution-command-failed`, `re-execution-kind-unsupported`, or a `wasm-` code.
+    """
 
     default_code = "re-execution-command-failed"
+
+
+class NoResponse(AioumError):
+    """A pinned program ends without a response: the recorded one cannot be its."""
+
+    default_code = "re-execution-diverged"

@@ -2,9 +2,9 @@
 
 Each step runs whole in one thread, off the event loop, and reads what it decides on from the file. The
 decisions are those of `aioum.core.ledger`, as in the real store. An admission stays in memory until the
-answer is there, and one commit keeps both: a crash in between forgets what was being run, which the real store
-does not allow itself. Facts of a session, which never change, are kept in memory too. Both only favor this
-build.
+answer is there, and one commit keeps both: a crash in between forgets what was being run, which the real
+store does not allow itself. Facts of a session, which never change, are kept in memory too. Both only favor
+this build.
 """
 
 from __future__ import annotations

@@ -167,7 +167,8 @@ async def running_node(
             registration = await register_service(settings, offering, settings.public_url or url)
         else:
             registration = await current_registration(settings, offering.chain, offering.terms)
-        limits = Limits(max_unpaid_calls=settings.max_unpaid_calls)
+        # Clients send the calls of a session one after the other, signed ones too.
+        limits = Limits(max_in_flight=1, max_unpaid_calls=settings.max_unpaid_calls)
         path = settings.node_dir / STORE_FILE
         store = await stack.enter_async_context(
             SqliteStore(path, limits, max_cached_sessions=settings.cached_sessions)

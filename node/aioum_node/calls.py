@@ -1,35 +1,42 @@
-"""A paid call, from voucher to receipt (PROTOCOL 3.1, 3.2, 6).
+"""A paid call, from voucher to receipt (PROTOCOL 3.1, 3.2, 5, 6).
 
-Checks that need no state come first, then one durable admission, the tool, one durable record, the receipt.
-Each call runs in a task of its own, so that a client that goes away never cancels what was admitted.
+Everything is checked before one durable admission; then the tool, one durable record, the receipt. Each call
+runs in a task of its own, so that a client that goes away never cancels what was admitted.
+
+A signed call is held against session, position, limits, signature and voucher, in this order. From its
+admission on every outcome is recorded at its index, also that there is no such tool.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, replace
+from typing import Final, Protocol
 
 import structlog
 
-from aioum.core.canonical import JsonValue
 from aioum.core.errors import AioumError, OutcomeUnknown, Refused
-from aioum.core.ledger import Admitted, Answer, Call, CallRequest, receipt_of
+from aioum.core.ledger import Admitted, Answer, Call, receipt_of, require_turn
 from aioum.core.payment import CallReceipt, Domain, Voucher
 from aioum.core.problem import problem_code
+from aioum.core.seats import require_kind
+from aioum.core.submission.envelope import Envelope
 from aioum.core.transcript import canonical_request
 from aioum.core.types import ChannelId
-from aioum.core.wire import JsonObject, SignedReceipt
+from aioum.core.wire import SignedReceipt
 from aioum_node.access import ClientSignatures
 from aioum_node.failures import failed
+from aioum_node.planning import Canonicalize, PaidRequest, Plan, plan_call
 from aioum_node.service import ServiceTool
 from aioum_node.sessions import SessionContext, Sessions
 from aioum_node.store.port import Store
 
 _log = structlog.get_logger(__name__)
 
-Canonicalize = Callable[[str, JsonValue], str]
+UNKNOWN_TOOL: Final = "(unknown)"
+"""What observers are told for a tool that the session's card lacks: its name is the client's choice."""
+
 SignReceipt = Callable[[CallReceipt, Domain], Awaitable[bytes]]
 
 
@@ -37,19 +44,8 @@ class CallObserver(Protocol):
     """Hears of every call that was run here."""
 
     def call_recorded(self, tool_id: str, outcome: str, seconds: float) -> None:
-        """Args: outcome: `ok` or the failure's code."""
+        """Args: tool_id: of a card, or UNKNOWN_TOOL; outcome: `ok` or the failure's code."""
         ...
-
-
-@dataclass(frozen=True, slots=True)
-class PaidRequest:
-    """A call with its voucher, as it came over the wire. `arguments` is the parsed body."""
-
-    channel_id: ChannelId
-    tool_id: str
-    arguments: JsonObject
-    amount: int
-    signature: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,9 +68,9 @@ class CallLimits:
     max_concurrent_calls: int
 
 
-# A retry is the same request with the same voucher. Another request with that voucher must not stand in its
-# way: it flies by itself, and the store refuses it.
-_FlightKey = tuple[ChannelId, int, str, bytes]
+# A retry is the same request with the same voucher, or with the same envelope in a signed session. Another
+# request with that voucher must not stand in its way: it flies by itself, and the store refuses it.
+_FlightKey = tuple[ChannelId, int | Envelope, str, bytes]
 
 
 class PaidCalls:
@@ -122,22 +118,28 @@ class PaidCalls:
         """Serve a call, or answer a retry with what was recorded.
 
         Raises:
-            Refused: `channel-not-found`, `tool-unknown`, `node-busy`, and those of `ledger.admit`.
-            InvalidInput: `arguments-invalid`, `request-too-large`, and those of `canonical_text`.
-            SignatureInvalid: as `ClientSignatures.require`.
+            Refused: `channel-not-found`, `node-busy`, those of `plan_call` and of `ledger.admit`. With
+                `submission-conflict` the envelope is kept as evidence.
+            InvalidInput: as `plan_call`.
+            SignatureInvalid: as `ClientSignatures.require`, or `bad-signature` of the envelope.
             OutcomeUnknown: `stopping`.
         """
         context = await self._sessions.context(paid.channel_id)
-        offered = context.offer.tools.get(paid.tool_id)
-        if offered is None:
-            raise Refused(f"the session's card has no tool {paid.tool_id!r:.80}", code="tool-unknown")
-        offered.check(paid.arguments)
-        request = self._canonicalize(paid.tool_id, paid.arguments).encode()
-        if len(request) > self._limits.max_request_bytes:
-            raise Refused(
-                f"the canonical request has {len(request)} of at most {self._limits.max_request_bytes} bytes",
-                code="request-too-large",
-            )
+        require_kind(paid.envelope, signed=context.facts.signed)
+        if paid.envelope is not None:
+            await self._require_position(paid.channel_id, paid.envelope)
+        plan = plan_call(
+            paid,
+            context.offer,
+            max_request_bytes=self._limits.max_request_bytes,
+            canonicalize=self._canonicalize,
+        )
+        request = plan.request.request
+        identity: int | Envelope = paid.amount
+        if paid.envelope is not None:
+            _require_signed(context, paid.envelope, request)
+            # A seat that signs the same bytes twice, differently, says the same.
+            identity = replace(paid.envelope, signature=b"")
         await self._clients.require(
             Voucher(paid.channel_id, paid.amount),
             context.domain,
@@ -145,10 +147,10 @@ class PaidCalls:
             (context.facts.voucher_signer,),
         )
         # From here to the entry in `_flights` nothing awaits: two requests cannot both start.
-        key = (paid.channel_id, paid.amount, paid.tool_id, request)
+        key = (paid.channel_id, identity, paid.tool_id, request)
         flight = self._flights.get(key)
         if flight is None:
-            flight = self._start(key, context, paid, offered.price, offered.timeout_seconds)
+            flight = self._start(key, context, plan)
         try:
             return await asyncio.shield(flight)
         except asyncio.CancelledError:
@@ -166,21 +168,25 @@ class PaidCalls:
             task.cancel()
         await asyncio.gather(*late, return_exceptions=True)
 
-    def _start(
-        self,
-        key: _FlightKey,
-        context: SessionContext,
-        paid: PaidRequest,
-        price: int,
-        timeout_seconds: int,
-    ) -> asyncio.Task[Served]:
+    async def _require_position(self, channel_id: ChannelId, envelope: Envelope) -> None:
+        """Before any limit or signature: is it the seat's turn, or was this asked before?
+
+        The store decides again with the admission; what is asked here cannot be relied on by then.
+        """
+        stored = await self._store.session(channel_id)
+        if stored is None:
+            raise Refused("the session was removed", code="channel-not-found")
+        try:
+            require_turn(stored.state, envelope)
+        except Refused:
+            # A retry comes out of turn, and so does a seat that contradicts itself: its signature decides.
+            if await self._store.claimed(channel_id, envelope) is None:
+                raise
+
+    def _start(self, key: _FlightKey, context: SessionContext, plan: Plan) -> asyncio.Task[Served]:
         if len(self._flights) >= self._limits.max_concurrent_calls:
             raise Refused("the node runs as many calls as it can", code="node-busy")
-        *_, request = key
-        entry = CallRequest(paid.tool_id, request, price, paid.amount, paid.signature)
-        flight = self._flights[key] = asyncio.create_task(
-            self._fly(context, entry, paid.arguments, timeout_seconds)
-        )
+        flight = self._flights[key] = asyncio.create_task(self._fly(context, plan))
         flight.add_done_callback(lambda done: self._landed(key, done))
         return flight
 
@@ -193,14 +199,13 @@ class PaidCalls:
             # Whoever waits gets it too; nobody may wait any more.
             _log.error("call-broke", channel=key[0].hex(), exc_info=error)
 
-    async def _fly(
-        self, context: SessionContext, request: CallRequest, arguments: JsonObject, timeout_seconds: int
-    ) -> Served:
+    async def _fly(self, context: SessionContext, plan: Plan) -> Served:
         channel_id = context.facts.channel_id
-        step = await self._store.admit(channel_id, request, self._now_ms())
+        step = await self._store.admit(channel_id, plan.request, self._now_ms())
         if isinstance(step, Admitted):
-            # Durable: intent and voucher. After a crash here the call is recorded as interrupted, never run.
-            answer = await self._run(request, arguments, timeout_seconds)
+            # Durable: intent, voucher and envelope, and the seat's head moved. After a crash here the call is
+            # recorded as interrupted, never run.
+            answer = await self._answer(context, plan)
         elif step.call.answer is not None:
             stored = await self._store.session(channel_id)
             if stored is None:
@@ -213,20 +218,25 @@ class PaidCalls:
         # Durable: response, leaf, charge and root. After a crash here a retry finds the stored call.
         return await self._served(context, recorded.call, recorded.state.spent, recorded.state.accepted)
 
-    async def _run(self, request: CallRequest, arguments: JsonObject, timeout_seconds: int) -> Answer:
+    async def _answer(self, context: SessionContext, plan: Plan) -> Answer:
         started = self._monotonic()
+        answer = plan.failure or await self._run(plan)
+        outcome = (problem_code(answer.response) or "tool-failed") if answer.failed else "ok"
+        tool_id = plan.request.tool_id
+        known = tool_id if tool_id in context.offer.tools else UNKNOWN_TOOL
+        self._observer.call_recorded(known, outcome, self._monotonic() - started)
+        return answer
+
+    async def _run(self, plan: Plan) -> Answer:
+        request = plan.request
         tool = self._tools.get(request.tool_id)
         if tool is None:
-            answer = failed("tool-withdrawn")
-        else:
-            try:
-                answer = await tool.upstream.run(arguments, request.request, timeout_seconds)
-            except Exception:
-                _log.exception("upstream-broke", tool=request.tool_id)
-                answer = failed("tool-failed")
-        outcome = (problem_code(answer.response) or "tool-failed") if answer.failed else "ok"
-        self._observer.call_recorded(request.tool_id, outcome, self._monotonic() - started)
-        return answer
+            return failed("tool-withdrawn")
+        try:
+            return await tool.upstream.run(plan.arguments, request.request, plan.timeout_seconds)
+        except Exception:
+            _log.exception("upstream-broke", tool=request.tool_id)
+            return failed("tool-failed")
 
     async def _served(self, context: SessionContext, call: Call, spent: int, accepted: int) -> Served:
         receipt = receipt_of(context.facts.channel_id, call)
@@ -234,3 +244,10 @@ class PaidCalls:
         if call.answer is None:
             raise Refused(f"call {call.index} is not recorded", code="call-not-recorded")
         return Served(context, call, call.answer, SignedReceipt(receipt, signature), spent, accepted)
+
+
+def _require_signed(context: SessionContext, envelope: Envelope, request: bytes) -> None:
+    key = context.keys.get(envelope.seat)
+    if key is None:
+        raise Refused(f"the node has no key of seat {envelope.seat} yet", code="roster-required")
+    envelope.submission(context.facts.channel_id, request).require_signed(envelope.signature, key)

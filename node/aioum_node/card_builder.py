@@ -11,11 +11,12 @@ from aioum.core.card import MAX_CARD_BYTES
 from aioum.core.errors import CanonicalError, ConfigError, InvalidInput
 from aioum.core.hashing import keccak256
 from aioum.core.hextext import address_text
+from aioum.core.submission.framing import SCHEME
 from aioum.core.types import Address, Bytes32
 from aioum.core.wire import JsonObject
 from aioum_node.cards import Offer
 from aioum_node.service import ServiceTool
-from aioum_node.settings import Settings
+from aioum_node.settings import DeterministicSettings, Settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +44,9 @@ def build_card(settings: Settings, tools: Mapping[str, ServiceTool], facts: Card
     """Generate the card. Equal inputs give equal bytes.
 
     Raises:
-        ConfigError: `card-too-large`, `tool-schema-invalid`, or `price-invalid` for a price that the token's
-            decimals cannot express.
+        ConfigError: `card-too-large`, `tool-schema-invalid`, `price-invalid` for a price that the token's
+            decimals cannot express, `wasm-module-missing`, or `wasm-module-mismatched` where a deterministic
+            tool is not the module that the card pins.
         InvalidInput: `card-invalid`.
     """
     decimals = facts.token.decimals
@@ -68,13 +70,15 @@ def build_card(settings: Settings, tools: Mapping[str, ServiceTool], facts: Card
             "maxRequestBytes": settings.max_request_bytes,
             "maxResponseBytes": settings.max_response_bytes,
             "maxUnpaidCalls": settings.max_unpaid_calls,
-            # Without signed submissions one call of a session is in flight at a time (PROTOCOL 3.1).
             "maxInFlight": 1,
+            "maxSeats": settings.max_seats,
         },
+        "submissions": SCHEME,
+        "submissionsRequired": settings.require_signed,
         "minDeposit": str(_base_units(settings.min_deposit, decimals, "min_deposit")),
     }
     if settings.deterministic is not None:
-        card["deterministic"] = settings.deterministic.model_dump(exclude_none=True)
+        card["deterministic"] = _deterministic(settings.deterministic, tools)
     try:
         canonical = canonical_bytes(card)
     except CanonicalError as error:
@@ -99,6 +103,34 @@ def _tool(settings: Settings, tool: ServiceTool, decimals: int) -> JsonObject:
     if settings.deterministic is not None and not tool.deterministic:
         value["deterministic"] = False
     return value
+
+
+def _deterministic(declared: DeterministicSettings, tools: Mapping[str, ServiceTool]) -> JsonObject:
+    value: JsonObject = declared.model_dump(exclude_none=True)
+    if declared.kind == "wasm":
+        value["module"] = _pinned_module(declared.module, tools)
+    return value
+
+
+def _pinned_module(declared: str | None, tools: Mapping[str, ServiceTool]) -> str:
+    """The digest of the one module that every deterministic tool is."""
+    judged = {tool.id: tool.module_digest for tool in tools.values() if tool.deterministic}
+    pinned = declared or next((digest for digest in judged.values() if digest is not None), None)
+    if pinned is None:
+        raise ConfigError(
+            "the service is declared deterministic of kind wasm, and no tool of it is a module",
+            code="wasm-module-missing",
+            hint='give a [[tools]] table wasm = "FILE", or [deterministic] module = "SHA-256"',
+        )
+    for tool_id, digest in judged.items():
+        if digest != pinned:
+            raise ConfigError(
+                f"tool {tool_id} is {'no module' if digest is None else f'the module {digest}'}, and answers"
+                f" of deterministic tools are held against the module {pinned}",
+                code="wasm-module-mismatched",
+                hint="write deterministic = false in its [[tools]] table",
+            )
+    return pinned
 
 
 def _base_units(amount: str | int, decimals: int, what: str) -> int:

@@ -17,10 +17,11 @@ from aioum_node.api.challenges import Challenges
 from aioum_node.api.service import ServiceRoutes, admin_application, public_application
 from aioum_node.api.sessions import SessionRoutes
 from aioum_node.api.tools import ToolRoutes
-from aioum_node.calls import CallLimits, Canonicalize, PaidCalls
+from aioum_node.calls import CallLimits, PaidCalls
 from aioum_node.cards import Cards
 from aioum_node.metrics import NodeMetrics
 from aioum_node.openings import OpeningPolicy, Openings
+from aioum_node.planning import Canonicalize
 from aioum_node.readiness import Readiness
 from aioum_node.registration import Registration
 from aioum_node.service import ServiceTool
@@ -119,6 +120,8 @@ def build_edge(
             confirmations=settings.confirmations,
             wait_seconds=settings.opening_wait_seconds,
             max_concurrent=settings.max_concurrent_openings,
+            max_seats=settings.max_seats,
+            require_signed=settings.require_signed,
             accept_plain_channels=settings.accept_plain_channels,
             accept_uncommitted_sessions=settings.accept_uncommitted_sessions,
         ),
@@ -152,7 +155,6 @@ def build_edge(
         ),
         metrics=metrics,
         require_ready=require_ready,
-        max_request_bytes=settings.max_request_bytes,
         body_timeout_seconds=settings.body_timeout_seconds,
         retry_after_seconds=settings.retry_after_seconds,
         now_seconds=clock.now_seconds,

@@ -12,6 +12,7 @@ from aioum.core.canonical import JsonValue, parse_json
 from aioum.core.card import MAX_CARD_BYTES, parse_card
 from aioum.core.errors import InvalidInput, Refused
 from aioum.core.evidence import ChannelFacts, ServiceTerms, build_package
+from aioum.core.evidence_submissions import SubmissionEntry, Submissions
 from aioum.core.hextext import channel_id as parse_channel_id
 from aioum.core.hextext import to_hex
 from aioum.core.ledger import Call, receipt_of, statement_of
@@ -130,7 +131,29 @@ async def assemble(
         card=card,
         receipts=receipts,
         statement=statement,
+        submissions=await _submissions(reader, stored, calls, len(entries)),
     )
+
+
+async def _submissions(
+    reader: SqliteReader, stored: StoredSession, calls: list[Call], answered: int
+) -> Submissions | None:
+    """Roster and signed calls: those answered, the next where it waits, and what contradicts them."""
+    roster = stored.facts.roster
+    if roster is None:
+        return None
+    found = [
+        SubmissionEntry(call.index, call.envelope, None if call.index < answered else call.request)
+        for call in calls[: answered + 1]
+        if call.envelope is not None
+    ]
+    # One for an index that the package does not show could be taken for the call that waits.
+    found.extend(
+        SubmissionEntry(item.envelope.cursor, item.envelope, item.request)
+        for item in await reader.equivocations(stored.facts.channel_id)
+        if item.envelope.cursor < answered
+    )
+    return Submissions(roster, tuple(sorted(found, key=lambda entry: entry.index)))
 
 
 async def _calls(reader: SqliteReader, stored: StoredSession) -> list[Call]:

@@ -13,6 +13,7 @@ from aioum.core.ledger import Answer
 from aioum.core.problem import PROBLEM_CONTENT_TYPE, is_problem, problem_bytes
 
 FAILURES: Final[Mapping[str, tuple[int, str]]] = {
+    "tool-unknown": (404, "The session's card has no such tool"),
     "tool-failed": (500, "The tool failed"),
     "tool-timeout": (504, "The tool did not answer in time"),
     "arguments-invalid": (400, "The tool does not accept these arguments"),

@@ -12,10 +12,13 @@ from aioum.chain.model import BlockRef, ChainSession, Opening, RegisteredTerms
 from aioum.core.errors import Refused, SignatureInvalid
 from aioum.core.ledger import SessionState, observe_chain
 from aioum.core.payment import Domain, Terms, Voucher, compute_channel_id, session_salt
+from aioum.core.seats import NO_SEATS, Seats
+from aioum.core.submission.roster import Roster
 from aioum.core.types import ZERO_BYTES32, Address, Bytes32, ChannelId
 from aioum.core.wire import Credential
 from aioum_node.access import ClientSignatures
 from aioum_node.cards import Cards
+from aioum_node.rosters import accepted_keys, require_roster
 from aioum_node.sessions import SessionContext, Sessions
 from aioum_node.store.port import SessionFacts, Store, StoredSession
 
@@ -55,6 +58,8 @@ class OpeningPolicy:
         service_id, operator, payee, token, receipt_signer: its own; sessions of others are refused.
         descriptor_hash: its current card, under which plain channels run.
         confirmations: blocks that make a deposit final.
+        max_seats: most seats of a roster.
+        require_signed: refuse sessions whose calls no seat signs.
     """
 
     service_id: int
@@ -66,12 +71,18 @@ class OpeningPolicy:
     confirmations: int
     wait_seconds: float
     max_concurrent: int
+    max_seats: int
+    require_signed: bool = False
     accept_plain_channels: bool = False
     accept_uncommitted_sessions: bool = False
 
 
 class Openings:
-    """Adopts sessions. Repeating an adoption or a top-up changes nothing."""
+    """Adopts sessions. Repeating an adoption or a top-up changes nothing.
+
+    A session that was opened with a roster is also taken over without being shown it: then it can be closed
+    and settled, and its calls have to wait until some `open` presents the roster.
+    """
 
     def __init__(
         self,
@@ -103,20 +114,25 @@ class Openings:
 
         Raises:
             Refused: `too-many-openings`, `opening-not-final` (try again), `opening-mismatch`,
-                `terms-not-ours`, `commit-not-required`, `signed-session-unsupported`, `deposit-too-small`,
+                `terms-not-ours`, `commit-not-required`, `signed-session-required`, `deposit-too-small`,
                 `session-finalized`, `session-close-pending`, `plain-channel-refused`,
-                `contract-signer-refused`.
-            SignatureInvalid: the credential's voucher.
+                `contract-signer-refused`, `roster-mismatch`, `roster-unexpected`.
+            InvalidInput: `roster-invalid`.
+            SignatureInvalid: the credential's voucher; `submission-key-invalid`, a key of the roster.
             ChainError: the chain could not be asked.
         """
+        roster = self._roster(credential)
         stored = await self._store.session(credential.channel_id)
         if stored is not None:
-            context = await self._sessions.remember(stored.facts)
+            context = await self._sessions.context(credential.channel_id)
             await self._check_voucher(credential, context.facts)
-            return context
+            return context if roster is None else await self._show_roster(stored, roster)
         async with self._slot():
             facts, deposit = await self._await(lambda: self._final_opening(credential), "opening-not-final")
             await self._check_first_voucher(credential, facts)
+            seats = NO_SEATS
+            if roster is not None:
+                facts, seats = await self._with_roster(facts, roster)
             minimum = (await self._cards.offer(facts.descriptor_hash)).card.min_deposit
             if deposit < minimum:
                 raise Refused(
@@ -126,10 +142,28 @@ class Openings:
                     details={"deposit": str(deposit), "minDeposit": str(minimum)},
                 )
             await self._require_open(facts.channel_id)
-            state = SessionState(facts.channel_id, deposit=deposit)
+            state = SessionState(facts.channel_id, deposit=deposit, signed=facts.signed, seats=seats)
             opened = await self._in_step(await self._store.open(facts, state, self._now_ms()))
         self._on_adopted()
         return await self._sessions.remember(opened.facts)
+
+    def _roster(self, credential: Credential) -> Roster | None:
+        if credential.roster is None:
+            return None
+        return Roster.from_json(credential.roster, max_seats=self._policy.max_seats)
+
+    async def _show_roster(self, stored: StoredSession, roster: Roster) -> SessionContext:
+        facts, seats = await self._with_roster(stored.facts, roster)
+        if stored.facts.roster is None:
+            state = replace(stored.state, seats=seats)
+            facts = (await self._store.open(facts, state, self._now_ms())).facts
+        return await self._sessions.remember(facts)
+
+    async def _with_roster(self, facts: SessionFacts, roster: Roster) -> tuple[SessionFacts, Seats]:
+        require_roster(roster, facts.roster_hash)
+        # Keys are judged before anything is stored: one that is weak could speak for anybody.
+        await asyncio.to_thread(accepted_keys, roster)
+        return replace(facts, roster=roster), Seats.at_genesis(facts.channel_id, roster)
 
     async def top_up(self, credential: Credential) -> StoredSession:
         """Take over a raised deposit, once it is final.
@@ -221,11 +255,8 @@ class Openings:
         )
         if expected != opening.channel_id:
             raise Refused("the channel id does not bind what the opening says", code="opening-mismatch")
-        if opening.roster_hash != ZERO_BYTES32:
-            raise Refused(
-                "the session demands signed submissions, which this node does not take",
-                code="signed-session-unsupported",
-            )
+        if policy.require_signed and opening.roster_hash == ZERO_BYTES32:
+            raise _signed_session_required()
         if not (terms.commit_required or policy.accept_uncommitted_sessions):
             raise Refused("the session's terms do not demand an anchored root", code="commit-not-required")
         return SessionFacts(
@@ -262,6 +293,8 @@ class Openings:
         policy = self._policy
         if not policy.accept_plain_channels:
             raise Refused("this node takes sessions under terms only", code="plain-channel-refused")
+        if policy.require_signed:
+            raise _signed_session_required()
         if policy.payee != policy.operator:
             # Without terms nobody but the payee may settle, and this node sends as the operator.
             raise Refused("this node cannot settle plain channels", code="plain-channel-refused")
@@ -317,3 +350,11 @@ class Openings:
         if settled is None or newest is None or newest.deposit != settled.deposit:
             return None
         return settled.deposit, newest.is_closing
+
+
+def _signed_session_required() -> Refused:
+    return Refused(
+        "this node takes sessions with signed calls only",
+        code="signed-session-required",
+        hint="open the session with the hash of a roster",
+    )

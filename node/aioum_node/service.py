@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib
 import json
 import os
@@ -14,12 +15,14 @@ from types import TracebackType
 from typing import Any, Self
 
 from aioum.core.errors import ConfigError
+from aioum.kits.wasm import DEFAULT_ENTRY, require_wasm
 from aioum_node.settings import Settings, ToolSettings
 from aioum_node.tools import ToolOptions, arguments_schema, declared_tools, describe, options_of
 from aioum_node.upstream.command import CommandUpstream
 from aioum_node.upstream.function import FunctionUpstream
 from aioum_node.upstream.http import HttpUpstream
 from aioum_node.upstream.port import Upstream
+from aioum_node.upstream.wasm import WasmUpstream
 
 ToolFunction = Callable[..., Any]
 
@@ -31,6 +34,7 @@ class ServiceTool:
     Attributes:
         price: text in whole tokens, or base units.
         deterministic: may be judged by re-execution where the service declares how.
+        module_digest: hex SHA-256 of the WebAssembly module that the tool is, or None.
     """
 
     id: str
@@ -40,6 +44,7 @@ class ServiceTool:
     timeout_seconds: int
     deterministic: bool
     upstream: Upstream
+    module_digest: str | None = None
 
 
 class ToolBox:
@@ -65,8 +70,9 @@ def load_tools(settings: Settings, functions: Sequence[ToolFunction] = ()) -> To
     """Load every tool that `settings` names, and `functions` declared with `@tool`.
 
     Raises:
-        ConfigError: `tool-not-found`, `tool-signature-unsupported`, `tool-price-missing`, `tool-duplicate` or
-            `tool-schema-invalid`; `no-tools` where there would be none.
+        ConfigError: `tool-not-found`, `tool-signature-unsupported`, `tool-price-missing`, `tool-duplicate`,
+            `tool-schema-invalid`, `wasm-module-missing` or `wasm-unavailable`; `no-tools` where there would
+            be none.
     """
     executor = ThreadPoolExecutor(settings.function_threads, thread_name_prefix="aioum-tool")
     for folder in reversed(settings.python_path):
@@ -74,9 +80,12 @@ def load_tools(settings: Settings, functions: Sequence[ToolFunction] = ()) -> To
         if text not in sys.path:
             sys.path.insert(0, text)
     loaded: dict[str, ServiceTool] = {}
+    processes = asyncio.Semaphore(settings.wasm_processes)
     named = [(function, ToolSettings(python=function.__module__)) for function in functions]
     for entry in settings.tools:
-        if entry.python is None:
+        if entry.wasm is not None:
+            _add(loaded, _wasm_tool(entry, entry.wasm, settings, processes))
+        elif entry.python is None:
             _add(loaded, _foreign_tool(entry, settings))
         else:
             named.extend((function, entry) for function in _functions(entry.python))
@@ -140,18 +149,54 @@ def _function_tool(
 
 
 def _foreign_tool(entry: ToolSettings, settings: Settings) -> ServiceTool:
-    if entry.id is None or entry.price is None:
-        raise ConfigError("a command or http tool needs an id and a price", code="tool-price-missing")
-    upstream = _command(entry, entry.id, settings) if entry.command else _http(entry, entry.id, settings)
+    tool_id, price = _id_and_price(entry)
     return ServiceTool(
-        id=entry.id,
+        id=tool_id,
         description=entry.description or "",
         input_schema=_schema_of(entry, settings) or {"type": "object"},
-        price=entry.price,
+        price=price,
         timeout_seconds=entry.timeout_seconds or ToolOptions().timeout_seconds,
         deterministic=bool(entry.deterministic),
-        upstream=upstream,
+        upstream=_command(entry, tool_id, settings) if entry.command else _http(entry, tool_id, settings),
     )
+
+
+def _wasm_tool(
+    entry: ToolSettings, file: Path, settings: Settings, processes: asyncio.Semaphore
+) -> ServiceTool:
+    require_wasm()
+    tool_id, price = _id_and_price(entry)
+    path = settings.path(file)
+    try:
+        module = path.read_bytes()
+    except OSError as error:
+        raise ConfigError(f"the module {path} cannot be read: {error}", code="wasm-module-missing") from error
+    declared = settings.deterministic
+    upstream = WasmUpstream(
+        module,
+        tool_id=tool_id,
+        entry=(declared.entry if declared and declared.kind == "wasm" else None) or DEFAULT_ENTRY,
+        content_type=entry.content_type,
+        processes=processes,
+        max_response_bytes=settings.max_response_bytes,
+    )
+    return ServiceTool(
+        id=tool_id,
+        description=entry.description or "",
+        input_schema=_schema_of(entry, settings) or {"type": "object"},
+        price=price,
+        timeout_seconds=entry.timeout_seconds or ToolOptions().timeout_seconds,
+        # What the sandbox guarantees need not be said.
+        deterministic=entry.deterministic is not False,
+        upstream=upstream,
+        module_digest=upstream.module_digest,
+    )
+
+
+def _id_and_price(entry: ToolSettings) -> tuple[str, str | int]:
+    if entry.id is None or entry.price is None:
+        raise ConfigError("a command, http or wasm tool needs an id and a price", code="tool-price-missing")
+    return entry.id, entry.price
 
 
 def _command(entry: ToolSettings, tool_id: str, settings: Settings) -> Upstream:

@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from aioum.core.errors import Refused
 from aioum.core.payment import Domain
+from aioum.core.submission.keys import VerifyingKey
 from aioum.core.types import Address, ChannelId
 from aioum_node.cards import Cards, Offer
+from aioum_node.rosters import accepted_keys
 from aioum_node.store.port import SessionFacts, SessionReader
 
 
 @dataclass(frozen=True, slots=True)
 class SessionContext:
-    """A session's unchanging side. Its accounting is the store's alone."""
+    """A session's unchanging side. Its accounting is the store's alone.
+
+    Attributes:
+        keys: of the seats of a signed session whose roster is known, accepted.
+    """
 
     facts: SessionFacts
     domain: Domain
     offer: Offer
+    keys: Mapping[str, VerifyingKey] = field(default_factory=dict)
 
     @property
     def clients(self) -> tuple[Address, ...]:
@@ -57,16 +66,26 @@ class Sessions:
         return await self.remember(stored.facts)
 
     async def remember(self, facts: SessionFacts) -> SessionContext:
-        """Keep the context of a session that was just adopted or loaded. Raises Refused, as `context`."""
+        """Keep the context of a session that was just adopted or loaded, or whose roster was shown.
+
+        Raises:
+            Refused: as `context`.
+            SignatureInvalid: `submission-key-invalid`; rosters with such keys are not stored.
+        """
         domain = Domain(facts.chain_id, facts.payment_manager)
         if domain != self._domain:
             raise Refused("the session was opened in another deployment", code="session-elsewhere")
         if facts.terms is not None and facts.terms.receipt_signer != self._receipt_signer:
             raise Refused("the session's terms name another receipt signer", code="terms-not-ours")
         offer = await self._cards.offer(facts.descriptor_hash)
-        if len(self._cached) >= self._max_cached:
+        keys = {} if facts.roster is None else await asyncio.to_thread(accepted_keys, facts.roster)
+        known = self._cached.get(facts.channel_id)
+        if known is not None and known.keys and not keys:
+            # The roster was shown since these facts were read.
+            return known
+        if known is None and len(self._cached) >= self._max_cached:
             del self._cached[next(iter(self._cached))]
-        context = self._cached[facts.channel_id] = SessionContext(facts, self._domain, offer)
+        context = self._cached[facts.channel_id] = SessionContext(facts, self._domain, offer, keys)
         return context
 
     def forget(self, channel_id: ChannelId) -> None:

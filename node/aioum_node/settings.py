@@ -32,12 +32,13 @@ Folder = Annotated[Path, AfterValidator(lambda path: path.expanduser().absolute(
 
 
 class ToolSettings(BaseModel):
-    """One `[[tools]]` table: exactly one of `python`, `command` and `http`.
+    """One `[[tools]]` table: exactly one of `python`, `command`, `http` and `wasm`.
 
     Attributes:
         python: `module:function`, or `module` for every function it declares with `@tool`.
         command: program and arguments; started without a shell.
         http: URL that arguments are posted to.
+        wasm: file of a WebAssembly module (wasi-preview1).
         price: text in whole tokens (`"0.001"`), or an integer of base units.
         input_schema, input_schema_file: JSON Schema of the arguments; derived from type hints for Python.
         pass_environment: variables of the node that the command sees; `environment` sets further ones.
@@ -49,6 +50,7 @@ class ToolSettings(BaseModel):
     python: str | None = None
     command: Annotated[tuple[str, ...] | None, Field(min_length=1)] = None
     http: Annotated[str | None, Field(pattern=r"^https?://")] = None
+    wasm: Path | None = None
     id: Annotated[str | None, Field(pattern=TOOL_ID_PATTERN)] = None
     description: str | None = None
     price: str | int | None = None
@@ -65,15 +67,21 @@ class ToolSettings(BaseModel):
 
     @model_validator(mode="after")
     def _one_kind(self) -> ToolSettings:
-        if sum(kind is not None for kind in (self.python, self.command, self.http)) != 1:
-            raise ValueError("a tool has exactly one of python, command and http")
+        if sum(kind is not None for kind in (self.python, self.command, self.http, self.wasm)) != 1:
+            raise ValueError("a tool has exactly one of python, command, http and wasm")
         if self.python is None and (self.id is None or self.price is None):
-            raise ValueError("a command or http tool needs an id and a price")
+            raise ValueError("a command, http or wasm tool needs an id and a price")
         return self
 
 
 class DeterministicSettings(BaseModel):
-    """How strangers re-execute the service (`[deterministic]`), pinned by digest (PROTOCOL 6)."""
+    """How strangers re-execute the service (`[deterministic]`), pinned by digest (PROTOCOL 6).
+
+    Attributes:
+        module: for kind `wasm`, SHA-256 of the module; by default that of the wasm tools' file.
+        entry: a command line, or for kind `wasm` the exported function (default `_start`).
+        uri: where strangers find the module.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -132,6 +140,10 @@ class Settings(BaseSettings):
     )
     accept_plain_channels: bool = Field(False, description="accept channels without terms")
     accept_uncommitted_sessions: bool = Field(False, description="accept sessions whose terms need no root")
+    require_signed: bool = Field(
+        False, description="accept only sessions whose calls are signed by the seats of a roster"
+    )
+    max_seats: Annotated[int, Field(ge=1, le=64)] = Field(64, description="most seats of a session's roster")
     accept_contract_signers: bool = Field(
         False,
         description="accept vouchers signed by contracts (ERC-1271); these can be revoked after service",
@@ -168,6 +180,9 @@ class Settings(BaseSettings):
     )
     function_threads: Annotated[int, Field(ge=1, le=1_000)] = Field(
         16, description="threads for Python tools"
+    )
+    wasm_processes: Annotated[int, Field(ge=1, le=1_000)] = Field(
+        4, description="WebAssembly tools running at once; others wait within their timeouts"
     )
     upstream_connect_seconds: Annotated[float, Field(gt=0)] = Field(
         5.0, description="connecting to an http tool"

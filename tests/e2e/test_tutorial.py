@@ -51,6 +51,6 @@ def test_every_command_of_the_tutorial_does_what_it_says(tmp_path: Path) -> None
     assert run.returncode == 0, run.stdout + run.stderr
     assert '{"characters":13,"lines":1,"words":3}' in run.stdout
     assert "8 proven" in run.stdout or "7 proven" in run.stdout
-    assert "4 failed" in run.stdout
+    assert "5 failed" in run.stdout
     assert "refused, exit code 1" in run.stdout
     assert "cost 1000 base units" in run.stdout

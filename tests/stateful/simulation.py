@@ -36,14 +36,18 @@ from aioum.core.ledger import (
 )
 from aioum.core.payment import CallReceipt, Statement
 from aioum.core.problem import PROBLEM_CONTENT_TYPE, problem_bytes
+from aioum.core.seats import NO_SEATS, Seats
 from aioum.core.transcript import Entry, transcript_root
 from aioum.core.types import Address, Bytes32, ChannelId
 from aioum_node.recovery import recover_interrupted
+from aioum_node.rosters import accepted_keys
 from aioum_node.store.port import SessionFacts
 from aioum_node.store.sqlite import SqliteStore
+from tests.pens import ROSTER, Pen
 
 LIMITS = Limits(max_in_flight=4, max_unpaid_calls=4)
 PRICE = 10
+SEAT_KEYS = accepted_keys(ROSTER)
 T = TypeVar("T")
 
 
@@ -281,10 +285,13 @@ async def signed_session(world: World, node: Node, channel: ChannelId) -> None:
     random = world.random
     await _open(world, node, channel, signed=True)
     count = random.randrange(1, 6)
+    pens = [Pen(channel, seat) for seat in ROSTER.seats]
+    # Signed and kept before anything is sent: whatever is lost on the way, no envelope is replaced.
+    signed = [random.choice(pens).sign(b'{"n":%d}' % index, index) for index in range(count)]
 
     async def one(index: int) -> None:
         amount = PRICE * (index + 1)
-        request = CallRequest("echo", b'{"n":%d}' % index, PRICE, amount, b"v%d" % amount, cursor=index)
+        request = CallRequest("echo", b'{"n":%d}' % index, PRICE, amount, b"v%d" % amount, signed[index])
         while True:
             try:
                 await repeat_until_answered(world, node, channel, request)
@@ -322,13 +329,16 @@ async def _open(world: World, node: Node, channel: ChannelId, *, signed: bool) -
         service_id=1,
         terms_hash=nothing,
         nonce=nothing,
-        roster_hash=nothing,
+        roster_hash=ROSTER.hash if signed else nothing,
         descriptor_hash=nothing,
         commit_required=True,
+        roster=ROSTER if signed else None,
     )
+    seats = Seats.at_genesis(channel, ROSTER) if signed else NO_SEATS
+    state = SessionState(channel, deposit=120, signed=signed, seats=seats)
     while True:
         try:
-            await node.ask(node.store.open(facts, SessionState(channel, deposit=120, signed=signed), 0))
+            await node.ask(node.store.open(facts, state, 0))
             return
         except Down:
             await node.up()
@@ -385,5 +395,14 @@ async def _audit(store: SqliteStore, channel: ChannelId, words: Words) -> None:
     assert settlement.capture == sum(call.charge for call in calls), "captured is not what was spent"
     assert settlement.capture <= settlement.voucher_amount <= stored.state.accepted
     assert all(count == 1 for count in words.executions.values()), "a call was executed twice"
+    assert await store.equivocations(channel) == [], "an honest seat contradicted itself"
+    heads = Seats.at_genesis(channel, ROSTER) if stored.state.signed else NO_SEATS
+    for call in calls:
+        if call.envelope is not None:
+            submission = call.envelope.submission(channel, call.request)
+            submission.require_signed(call.envelope.signature, SEAT_KEYS[call.envelope.seat])
+            heads.require_turn(call.envelope, call.index)
+            heads = heads.after(submission)
+    assert stored.state.seats == heads, "the heads are not those of the recorded calls"
     for index, receipt in words.receipts.items():
         assert receipt == receipt_of(channel, calls[index])

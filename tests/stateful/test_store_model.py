@@ -14,16 +14,35 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from aioum.core import ledger
 from aioum.core.errors import Refused
 from aioum.core.ledger import Admitted, Call, CallRequest, Limits, Phase, Recorded, Repeat, SessionState
+from aioum.core.submission.envelope import Envelope
 from aioum.core.types import ChannelId
+from aioum_node.store.port import MAX_EQUIVOCATIONS, SessionFacts
 from aioum_node.store.sqlite import STORE_FILE, SqliteStore
-from tests.unit.node.store.samples import NOW_MS, PRICE, answer, channel, facts, opened, request
+from tests.pens import SEATS, Pen
+from tests.unit.node.store.samples import (
+    NOW_MS,
+    PRICE,
+    answer,
+    channel,
+    facts,
+    opened,
+    request,
+    signed_facts,
+)
 
 LIMITS = Limits(max_in_flight=3, max_unpaid_calls=3)
 NUMBERS = (1, 2)
 """Session 1 is unsigned, session 2 signed."""
 
 numbers = st.sampled_from(NUMBERS)
+texts = st.sampled_from(["a", "b"])
+seats = st.sampled_from([*SEATS, "auditor"])
+ids = st.sampled_from([f"id-{number}" for number in range(8)])
 indexes = st.integers(-1, 6)
+
+
+def facts_of(number: int) -> SessionFacts:
+    return signed_facts(number) if number == 2 else facts(number)
 
 
 class Model:
@@ -32,13 +51,20 @@ class Model:
     def __init__(self) -> None:
         self.states: dict[ChannelId, SessionState] = {}
         self.calls: dict[ChannelId, dict[int, Call]] = {}
+        self.equivocations: dict[ChannelId, list[CallRequest]] = {}
 
     def admit(self, channel_id: ChannelId, wanted: CallRequest) -> Admitted | Repeat:
         state, calls = self._session(channel_id)
-        if state.signed:
-            existing = calls.get(-1 if wanted.cursor is None else wanted.cursor)
+        envelope = wanted.envelope
+        if envelope is not None:
+            existing = next((call for call in calls.values() if _claims(call, envelope)), None)
         else:
             existing = next((call for call in calls.values() if call.amount == wanted.amount), None)
+        if existing is not None and envelope is not None and not ledger.is_repeat(existing, wanted):
+            kept = self.equivocations.setdefault(channel_id, [])
+            known = any((item.envelope, item.request) == (envelope, wanted.request) for item in kept)
+            if not known and len(kept) < MAX_EQUIVOCATIONS:
+                kept.append(wanted)
         step = ledger.admit(state, wanted, existing, LIMITS)
         if isinstance(step, Admitted):
             self.states[channel_id] = step.state
@@ -64,11 +90,21 @@ class Model:
             if self.states[channel_id].phase is not Phase.FINAL:
                 raise Refused("not final", code="session-not-final")
             del self.states[channel_id], self.calls[channel_id]
+            self.equivocations.pop(channel_id, None)
 
     def _session(self, channel_id: ChannelId) -> tuple[SessionState, dict[int, Call]]:
         if channel_id not in self.states:
             raise Refused("unknown", code="channel-not-found")
         return self.states[channel_id], self.calls[channel_id]
+
+
+def _claims(call: Call, envelope: Envelope) -> bool:
+    mine = call.envelope
+    return (
+        mine is not None
+        and mine.seat == envelope.seat
+        and (mine.submission_id == envelope.submission_id or mine.prev_head == envelope.prev_head)
+    )
 
 
 def outcome(step: Callable[[], Any]) -> Any:
@@ -107,20 +143,50 @@ class StoreAgainstLedger(RuleBasedStateMachine):
     @rule(number=numbers)
     def open_session(self, number: int) -> None:
         state = opened(number, deposit=60, signed=number == 2)
-        self.runner.run(self.store.open(facts(number), state, NOW_MS))
+        self.runner.run(self.store.open(facts_of(number), state, NOW_MS))
         self.model.states.setdefault(channel(number), state)
         self.model.calls.setdefault(channel(number), {})
 
-    @rule(number=numbers, amount=st.integers(0, 70), text=st.sampled_from(["a", "b"]), cursor=indexes)
-    def admit(self, number: int, amount: int, text: str, cursor: int) -> None:
-        self._admit(number, request(amount, text=text, cursor=cursor))
+    @rule(number=numbers, amount=st.integers(0, 70), text=texts)
+    def admit_without_an_envelope(self, number: int, amount: int, text: str) -> None:
+        self._admit(number, request(amount, text=text))
 
-    @rule(number=numbers, text=st.sampled_from(["a", "b"]))
-    def admit_the_next_call(self, number: int, text: str) -> None:
+    @rule(
+        number=numbers,
+        amount=st.integers(0, 70),
+        text=texts,
+        cursor=st.integers(0, 6),
+        seat=seats,
+        submission_id=ids,
+        which=st.integers(0, 4),
+    )
+    def admit_an_envelope(
+        self, number: int, amount: int, text: str, cursor: int, seat: str, submission_id: str, which: int
+    ) -> None:
+        pen = Pen(channel(number), seat)
+        # Heads that this seat continued before, and its genesis.
+        known = [pen.head] + [
+            call.envelope.prev_head
+            for call in self.model.calls.get(channel(number), {}).values()
+            if call.envelope is not None and call.envelope.seat == seat
+        ]
+        envelope = pen.draft(
+            text.encode(), cursor, submission_id=submission_id, prev_head=known[which % len(known)]
+        )
+        self._admit(number, request(amount, text=text, envelope=envelope))
+
+    @rule(number=numbers, text=texts, seat=seats, submission_id=ids)
+    def admit_the_next_call(self, number: int, text: str, seat: str, submission_id: str) -> None:
         state = self.model.states.get(channel(number))
         if state is not None:
             amount = max(state.accepted + 1, state.spent + state.reserved + PRICE)
-            self._admit(number, request(amount, text=text, cursor=state.admitted))
+            head = state.seats.head(seat)
+            envelope = None
+            if head is not None:
+                envelope = Pen(channel(number), seat).draft(
+                    text.encode(), state.admitted, submission_id=submission_id, prev_head=head
+                )
+            self._admit(number, request(amount, text=text, envelope=envelope))
 
     def _admit(self, number: int, wanted: CallRequest) -> None:
         self.agree(
@@ -172,6 +238,10 @@ class StoreAgainstLedger(RuleBasedStateMachine):
             calls = self.runner.run(self.store.calls(channel(number), 0, 100))
             assert (None if stored is None else stored.state) == self.model.states.get(channel(number))
             assert calls == list(self.model.calls.get(channel(number), {}).values())
+            kept = self.runner.run(self.store.equivocations(channel(number)))
+            assert [(item.envelope, item.request) for item in kept] == [
+                (item.envelope, item.request) for item in self.model.equivocations.get(channel(number), [])
+            ]
         unrecorded = [
             (channel_id, call)
             for channel_id, calls in self.model.calls.items()

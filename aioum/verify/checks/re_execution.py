@@ -15,7 +15,7 @@ from aioum.core.problem import is_problem
 from aioum.core.transcript import Entry
 from aioum.verify.checks.transcript import Transcript
 from aioum.verify.grounds import Grounds
-from aioum.verify.ports import ReExecutionFailed, ReExecutor
+from aioum.verify.ports import NoResponse, Program, ReExecutionFailed, ReExecutor
 from aioum.verify.report import Check, Finding, failed, not_applicable, passed
 
 NAME = "re-execution"
@@ -29,11 +29,21 @@ async def check_re_execution(
     card = _card(package, grounds)
     if isinstance(card, Check):
         return card
-    if re_executor is None:
+    declared = card.deterministic
+    if declared is None:
         return not_applicable(
             NAME,
-            "re-execution-not-requested",
-            "The service is declared deterministic; no command to run it again was given.",
+            "not-deterministic",
+            "The service does not declare itself deterministic and is not judged by re-execution.",
+        )
+    if re_executor is None:
+        how = (
+            "--reexec runs the module that its card pins"
+            if declared.kind == "wasm"
+            else "no command to run it again was given"
+        )
+        return not_applicable(
+            NAME, "re-execution-not-requested", f"The service is declared deterministic; {how}."
         )
     if transcript.entries is None:
         return not_applicable(NAME, "transcript-invalid", "Calls that are not well-formed are not run.")
@@ -45,7 +55,13 @@ async def check_re_execution(
             f"No call can be judged: {plan.skipped}.",
             details=plan.details(0),
         )
-    return await _run(plan, re_executor)
+    try:
+        program = await re_executor.program(declared)
+    except ReExecutionFailed as error:
+        return not_applicable(
+            NAME, error.code, f"The service cannot be run again here: {error}.", details=plan.details(0)
+        )
+    return await _run(plan, program)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +82,11 @@ class _Plan:
     def skipped(self) -> str:
         return f"{self.failed} failed and {self.exempted} exempted calls were skipped"
 
-    def details(self, reproduced: int) -> dict[str, JsonValue]:
-        return {
+    def details(self, reproduced: int, program: Program | None = None) -> dict[str, JsonValue]:
+        pinned: dict[str, JsonValue] = {}
+        if program is not None and program.digest is not None:
+            pinned["module"] = program.digest
+        return pinned | {
             "toRun": len(self.run), "reproduced": reproduced, "skippedFailed": self.failed,
             "skippedExempted": self.exempted,
         }  # fmt: skip
@@ -94,26 +113,20 @@ def _card(package: EvidencePackage, grounds: Grounds) -> Card | Check:
         card = parse_card(grounds.card)
     except InvalidInput as error:
         return not_applicable(NAME, error.code, f"The card is not readable: {error}.")
-    if card.deterministic is None:
-        return not_applicable(
-            NAME,
-            "not-deterministic",
-            "The service does not declare itself deterministic and is not judged by re-execution.",
-        )
     return card
 
 
-async def _run(plan: _Plan, re_executor: ReExecutor) -> Check:
+async def _run(plan: _Plan, program: Program) -> Check:
     reproduced = 0
     unrun: list[Finding] = []
     # In batches, so that the first divergence by index ends the work and no more than these run at once.
     for start in range(0, len(plan.run), MAX_PARALLEL_RUNS):
         batch = plan.run[start : start + MAX_PARALLEL_RUNS]
-        for outcome in await _run_batch(batch, re_executor):
+        for outcome in await _run_batch(batch, program):
             if outcome is None:
                 reproduced += 1
             elif outcome.code == "re-execution-diverged":
-                return failed(NAME, [outcome], details=plan.details(reproduced))
+                return failed(NAME, [outcome], details=plan.details(reproduced, program))
             else:
                 unrun.append(outcome)
     if unrun:
@@ -121,30 +134,38 @@ async def _run(plan: _Plan, re_executor: ReExecutor) -> Check:
             NAME,
             unrun[0].code,
             f"{reproduced} of {len(plan.run)} calls gave the same; others could not be run: {unrun[0].text}",
-            details=plan.details(reproduced),
+            details=plan.details(reproduced, program),
         )
+    by = "" if program.digest is None else ", from the module that the card pins"
     return passed(
         NAME,
-        f"All {reproduced} calls of deterministic tools gave the recorded response again; {plan.skipped}.",
-        details=plan.details(reproduced),
+        f"All {reproduced} calls of deterministic tools gave the recorded response again{by};"
+        f" {plan.skipped}.",
+        details=plan.details(reproduced, program),
     )
 
 
-async def _run_batch(batch: Sequence[Entry], re_executor: ReExecutor) -> list[Finding | None]:
+async def _run_batch(batch: Sequence[Entry], program: Program) -> list[Finding | None]:
     try:
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(_run_one(entry, re_executor)) for entry in batch]
+            tasks = [group.create_task(_run_one(entry, program)) for entry in batch]
     except* ConfigError as errors:
         raise errors.exceptions[0] from None
     return [task.result() for task in tasks]
 
 
-async def _run_one(entry: Entry, re_executor: ReExecutor) -> Finding | None:
+async def _run_one(entry: Entry, program: Program) -> Finding | None:
     recorded = entry.response.encode()
     try:
-        output = await re_executor.run(entry.request.encode(), max_output_bytes=len(recorded) + 1)
+        output = await program.run(entry.request.encode(), max_output_bytes=len(recorded) + 1)
     except ReExecutionFailed as error:
         return Finding(error.code, f"call {entry.index}: {error}.", entry.index)
+    except NoResponse as error:
+        return Finding(
+            error.code,
+            f"Call {entry.index} ({entry.tool_id}) has a response; the pinned program gives none: {error}.",
+            entry.index,
+        )
     if output in (recorded, recorded + b"\n"):
         return None
     return Finding(

@@ -58,6 +58,8 @@ async def check_session(
         voucher_signer=_voucher_signer(package, session, consistent),
         terms=terms,
         card=card if terms is not None else None,
+        # The chain keeps the roster's hash inside the channel id only.
+        roster_hash=package.channel.roster_hash if consistent and package.channel is not None else None,
     )
     return _row(grounds, findings), grounds
 

@@ -8,7 +8,7 @@ from aioum.verify.report import Check, not_applicable
 
 def check_unsupported(package: EvidencePackage) -> list[Check]:
     """A ○ row for each member that nothing here verifies."""
-    carried = {"submissions": package.submissions, "log": package.log}
+    carried = {"log": package.log}
     return [
         not_applicable(
             name, "unsupported-evidence", f"The package carries {name}, which this version does not verify."

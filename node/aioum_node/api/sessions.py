@@ -14,6 +14,7 @@ from aioum.core.hextext import channel_id as parse_channel_id
 from aioum.core.hextext import to_hex
 from aioum.core.ledger import Call, Phase, SessionState, receipt_of, seal, statement_of
 from aioum.core.payment import Domain, SignedMessage
+from aioum.core.submission.framing import encode_base64
 from aioum.core.types import ChannelId
 from aioum.core.wire import (
     JsonObject,
@@ -121,6 +122,7 @@ class SessionRoutes:
         state = stored.state
         return _json(
             {
+                **await self._signed_members(stored),
                 "channelId": to_hex(channel_id),
                 "sessionId": str(stored.facts.session_id),
                 "phase": state.phase.value,
@@ -134,6 +136,23 @@ class SessionRoutes:
                 "sealReason": state.seal_reason,
             }
         )
+
+    async def _signed_members(self, stored: StoredSession) -> JsonObject:
+        if not stored.state.signed:
+            return {}
+        heads: JsonObject = {item.seat: encode_base64(item.head) for item in stored.state.seats.heads}
+        found = await self._store.equivocations(stored.facts.channel_id)
+        equivocations: list[JsonValue] = [
+            {
+                **item.envelope.to_json(),
+                "index": item.index,
+                "toolId": item.tool_id,
+                "request": item.request.decode(),
+                "seenAtMs": item.seen_at_ms,
+            }
+            for item in found
+        ]
+        return {"heads": heads, "equivocations": equivocations}
 
     async def _calls(self, request: web.Request, channel_id: ChannelId) -> web.Response:
         context = await self._reader(request, channel_id)
@@ -164,7 +183,7 @@ class SessionRoutes:
             raise Refused(f"call {call.index} is not recorded", code="call-not-recorded")
         receipt = receipt_of(context.facts.channel_id, call)
         signed = SignedReceipt(receipt, await self._sign(receipt, context.domain))
-        return {
+        entry: JsonObject = {
             "index": call.index,
             "toolId": call.tool_id,
             "request": call.request.decode(),
@@ -172,6 +191,9 @@ class SessionRoutes:
             "status": call.answer.status,
             "receipt": signed.header(),
         }
+        if call.envelope is not None:
+            entry["submission"] = call.envelope.to_json()
+        return entry
 
     async def _statement(self, request: web.Request, channel_id: ChannelId) -> web.Response:
         context = await self._reader(request, channel_id)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import structlog
 from aiohttp import web
 
-from aioum.core.canonical import parse_json
-from aioum.core.errors import AioumError, InvalidInput, Refused
+from aioum.core.errors import AioumError, Refused
 from aioum.core.hextext import to_hex
 from aioum.core.ledger import SessionState
+from aioum.core.submission.envelope import Envelope
 from aioum.core.types import ChannelId
 from aioum.core.wire import (
     INTENT,
@@ -21,16 +21,16 @@ from aioum.core.wire import (
     RECEIPT_HEADER,
     Challenge,
     Credential,
-    JsonObject,
     encode_token,
 )
 from aioum_node.api.bodies import read_body
 from aioum_node.api.challenges import Challenges
 from aioum_node.api.problems import refusal, status_of
-from aioum_node.calls import PaidCalls, PaidRequest, Served
+from aioum_node.calls import PaidCalls, Served
 from aioum_node.cards import Cards, Offer
 from aioum_node.metrics import NodeMetrics
 from aioum_node.openings import Openings
+from aioum_node.planning import PaidRequest
 from aioum_node.sessions import SessionContext, Sessions
 from aioum_node.store.port import SessionReader
 
@@ -51,7 +51,6 @@ class ToolRoutes:
         challenges: Challenges,
         metrics: NodeMetrics,
         require_ready: Callable[[], None],
-        max_request_bytes: int,
         body_timeout_seconds: float,
         retry_after_seconds: int,
         now_seconds: Callable[[], float],
@@ -65,7 +64,6 @@ class ToolRoutes:
         self._challenges = challenges
         self._metrics = metrics
         self._require_ready = require_ready
-        self._max_request_bytes = max_request_bytes
         self._body_timeout_seconds = body_timeout_seconds
         self._retry_after_seconds = retry_after_seconds
         self._now_seconds = now_seconds
@@ -93,8 +91,7 @@ class ToolRoutes:
 
     async def _paid(self, tool_id: str, credential: Credential, body: bytes) -> web.Response:
         self._challenges.require_ours(credential.challenge, fresh=credential.action == "open")
-        if credential.submission is not None:
-            raise Refused("this node takes no signed submissions", code="signed-session-unsupported")
+        envelope = None if credential.submission is None else Envelope.from_json(credential.submission)
         if credential.action == "topUp":
             stored = await self._openings.top_up(credential)
             # Nothing here is signed, so the answer says only what the chain says to everybody.
@@ -102,7 +99,7 @@ class ToolRoutes:
             raise _payment_required("the deposit was taken over", deposit)
         if credential.action == "open":
             context = await self._openings.adopt(credential)
-            if credential.amount == 0:
+            if credential.amount == 0 and envelope is None:
                 state = await self._state(context)
                 numbers = {
                     "channelId": to_hex(state.channel_id),
@@ -115,9 +112,10 @@ class ToolRoutes:
             PaidRequest(
                 credential.channel_id,
                 tool_id,
-                _arguments(body, self._max_request_bytes),
+                body,
                 credential.amount,
                 credential.signature,
+                envelope,
             )
         )
         return self._answer(served, credential)
@@ -177,13 +175,6 @@ class ToolRoutes:
                 # A session that cannot be read gets today's card: a refusal needs no more.
                 return self._cards.current
         return self._cards.current
-
-
-def _arguments(body: bytes, max_bytes: int) -> JsonObject:
-    value: Any = parse_json(body, max_bytes=max_bytes) if body else {}
-    if not isinstance(value, dict):
-        raise InvalidInput("the body must be a JSON object", code="arguments-invalid")
-    return value
 
 
 def _payment_required(what: str, details: Mapping[str, str]) -> Refused:

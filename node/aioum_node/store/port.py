@@ -12,10 +12,15 @@ from typing import Final, Protocol
 
 from aioum.core.ledger import Admitted, Answer, Call, CallRequest, Phase, Recorded, Repeat, SessionState
 from aioum.core.payment import Terms
+from aioum.core.submission.envelope import Envelope
+from aioum.core.submission.roster import Roster
 from aioum.core.types import Address, Bytes32, ChannelId
 
 MAX_CALLS: Final = 1 << 24
 """Calls that one session can hold."""
+
+MAX_EQUIVOCATIONS: Final = 8
+"""Contradicting envelopes that are kept of one session; one is proof enough."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +30,7 @@ class SessionFacts:
     Attributes:
         terms: what `terms_hash` names, so that evidence can be assembled without the chain; None for a plain
             channel.
+        roster: what `roster_hash` names; None for an unsigned session, and until somebody shows it.
     """
 
     channel_id: ChannelId
@@ -42,6 +48,12 @@ class SessionFacts:
     descriptor_hash: Bytes32
     commit_required: bool
     terms: Terms | None = None
+    roster: Roster | None = None
+
+    @property
+    def signed(self) -> bool:
+        """Whether the session was opened with a roster: its seats sign every call (PROTOCOL 5)."""
+        return any(self.roster_hash)
 
     @property
     def voucher_signer(self) -> Address:
@@ -67,15 +79,40 @@ class StoredSession:
     transaction_hash: Bytes32 | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Equivocation:
+    """A validly signed envelope that was refused: its seat had signed other bytes under the same name.
+
+    Attributes:
+        index: the recorded call that has the same submission id or continues the same head.
+        envelope: the refused one, `tool_id` and `request` (canonical bytes) are what it asked.
+        seen_at_ms: unix milliseconds.
+    """
+
+    index: int
+    envelope: Envelope
+    tool_id: str
+    request: bytes
+    seen_at_ms: int
+
+
 class SessionWriter(Protocol):
     """The steps of a session's life."""
 
     async def open(self, facts: SessionFacts, state: SessionState, now_ms: int) -> StoredSession:
-        """Adopt a session. Opening a known channel again returns the stored one unchanged."""
+        """Adopt a session. Opening a known channel again returns the stored one.
+
+        Only a roster that it lacked is taken over then, `facts.roster` together with `state.seats`.
+        """
         ...
 
     async def admit(self, channel_id: ChannelId, request: CallRequest, now_ms: int) -> Admitted | Repeat:
-        """Run `ledger.admit`; intent and voucher are durable. Raises Refused, also `channel-not-found`."""
+        """Run `ledger.admit`; intent, voucher and envelope are durable.
+
+        Raises:
+            Refused: `channel-not-found`, `too-many-calls`, and those of `ledger.admit`; with
+                `submission-conflict` the refused envelope is kept, once, and MAX_EQUIVOCATIONS of a session.
+        """
         ...
 
     async def record(self, channel_id: ChannelId, index: int, answer: Answer, now_ms: int) -> Recorded:
@@ -153,6 +190,18 @@ class SessionReader(Protocol):
         ...
 
 
+class SubmissionReader(Protocol):
+    """Reads of what the seats of a session signed; the envelopes of calls come with the calls."""
+
+    async def claimed(self, channel_id: ChannelId, envelope: Envelope) -> Call | None:
+        """The call whose envelope has this one's seat and submission id, or continues the same head."""
+        ...
+
+    async def equivocations(self, channel_id: ChannelId) -> list[Equivocation]:
+        """What contradicts the session's calls, oldest first."""
+        ...
+
+
 class CardStore(Protocol):
     """Cards that open sessions were opened under stay served by hash; scan positions survive a restart."""
 
@@ -173,7 +222,7 @@ class CardStore(Protocol):
         ...
 
 
-class Store(SessionWriter, SessionReader, CardStore, Protocol):
+class Store(SessionWriter, SessionReader, SubmissionReader, CardStore, Protocol):
     """The whole port."""
 
     async def close(self) -> None:

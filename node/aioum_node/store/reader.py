@@ -13,10 +13,11 @@ from typing import Final, TypeVar
 
 from aioum.core.errors import AioumError, ConfigError
 from aioum.core.ledger import Call, Phase
+from aioum.core.submission.envelope import Envelope
 from aioum.core.types import Bytes32, ChannelId
-from aioum_node.store import rows
-from aioum_node.store.port import StoredSession
-from aioum_node.store.schema import APPLICATION_ID
+from aioum_node.store import rows, submissions
+from aioum_node.store.port import Equivocation, StoredSession
+from aioum_node.store.schema import require_current
 from aioum_node.store.writer import store_failed
 
 T = TypeVar("T")
@@ -25,7 +26,7 @@ _THREADS: Final = 4
 
 
 class SqliteReader:
-    """`SessionReader` and the reading half of `CardStore` over a store's file.
+    """`SessionReader`, `SubmissionReader` and the reading half of `CardStore` over a store's file.
 
     It opens the file read-only and takes no lock, so it may look at a store that a running node owns.
 
@@ -33,7 +34,7 @@ class SqliteReader:
         path: the store's file, which exists.
 
     Raises:
-        ConfigError: `store-missing` or `store-foreign`.
+        ConfigError: `store-missing`; of each read `store-foreign`, `store-outdated` or `store-too-new`.
     """
 
     def __init__(self, path: Path) -> None:
@@ -86,10 +87,10 @@ class SqliteReader:
         """`SessionReader.calls`."""
 
         def read(connection: sqlite3.Connection) -> list[Call]:
-            row = connection.execute("SELECT id FROM sessions WHERE channel_id = ?", (channel_id,)).fetchone()
-            if row is None:
+            row_id = _row_id(connection, channel_id)
+            if row_id is None:
                 return []
-            start = row[0] << rows.CALL_BITS
+            start = row_id << rows.CALL_BITS
             last = start + (1 << rows.CALL_BITS)
             # Indexes have no gaps, so the range says all; without an end each page would read the whole rest.
             span = {"first": start + first, "end": min(start + first + limit, last), "limit": limit}
@@ -118,6 +119,40 @@ class SqliteReader:
                     if not call.recorded:
                         found.append((stored.facts.channel_id, call))
             return found
+
+        return await self._read(read)
+
+    async def claimed(self, channel_id: ChannelId, envelope: Envelope) -> Call | None:
+        """`SubmissionReader.claimed`."""
+
+        def read(connection: sqlite3.Connection) -> Call | None:
+            row_id = _row_id(connection, channel_id)
+            if row_id is None:
+                return None
+            first = row_id << rows.CALL_BITS
+            names = {
+                "id_name": submissions.id_name(row_id, envelope.seat, envelope.submission_id),
+                "head_name": submissions.head_name(row_id, envelope.seat, envelope.prev_head),
+                "first": first,
+                "end": first + (1 << rows.CALL_BITS),
+                "seat": envelope.seat,
+                "submission_id": envelope.submission_id,
+                "prev_head": envelope.prev_head,
+            }
+            found = connection.execute(submissions.SELECT_CLAIMED_KEY, names).fetchone()
+            if found is None:
+                return None
+            span = {"first": found[0], "end": found[0] + 1, "limit": 1}
+            return rows.read_call(connection.execute(rows.SELECT_CALLS, span).fetchone())[1]
+
+        return await self._read(read)
+
+    async def equivocations(self, channel_id: ChannelId) -> list[Equivocation]:
+        """`SubmissionReader.equivocations`."""
+
+        def read(connection: sqlite3.Connection) -> list[Equivocation]:
+            found = connection.execute(submissions.SELECT_EQUIVOCATIONS, (_row_id(connection, channel_id),))
+            return [submissions.read_equivocation(row) for row in found]
 
         return await self._read(read)
 
@@ -179,8 +214,11 @@ class SqliteReader:
                 check_same_thread=False,
             )
             self._connections.append(connection)
-            (application_id,) = connection.execute("PRAGMA application_id").fetchone()
-            if application_id != APPLICATION_ID:
-                raise ConfigError("this SQLite file is not a node's store", code="store-foreign")
+            require_current(connection)
             self._local.connection = connection
         return connection
+
+
+def _row_id(connection: sqlite3.Connection, channel_id: ChannelId) -> int | None:
+    row = connection.execute("SELECT id FROM sessions WHERE channel_id = ?", (channel_id,)).fetchone()
+    return None if row is None else row[0]

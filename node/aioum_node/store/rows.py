@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import fields, replace
+from functools import lru_cache
 from typing import Any, Final
 
+from aioum.core.canonical import canonical_bytes, parse_json
 from aioum.core.ledger import AheadLeaf, Answer, Call, Phase, SessionState
 from aioum.core.merkle import Frontier
 from aioum.core.payment import Terms
+from aioum.core.submission.roster import Roster
 from aioum.core.types import Address, Bytes32, ChannelId
 from aioum_node.store.port import SessionFacts, StoredSession
+from aioum_node.store.submissions import read_envelope, seats_from_bytes, seats_to_bytes
 
 CALL_BITS: Final = 24
 """A call's key is its session's row id, shifted by this, and its index."""
@@ -21,7 +25,7 @@ PHASE_NUMBERS: Final = {phase: number for number, phase in enumerate(_PHASES)}
 INSERT_SESSION: Final = "INSERT INTO sessions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 
 # Statements of many rows: `{rows}` stands for as many groups of WIDTH question marks.
-ACCOUNT_WIDTH: Final = 18
+ACCOUNT_WIDTH: Final = 19
 UPSERT_ACCOUNTS: Final = """
     INSERT INTO accounts VALUES {rows} ON CONFLICT (id) DO UPDATE SET
         phase = excluded.phase, seal_reason = excluded.seal_reason, close_pending = excluded.close_pending,
@@ -30,8 +34,9 @@ UPSERT_ACCOUNTS: Final = """
         spent = excluded.spent, reserved = excluded.reserved, failures = excluded.failures,
         frontier = excluded.frontier, ahead = excluded.ahead, in_flight = excluded.in_flight,
         active_at_ms = excluded.active_at_ms, finalized_at_ms = excluded.finalized_at_ms,
-        transaction_hash = excluded.transaction_hash
+        transaction_hash = excluded.transaction_hash, seats = excluded.seats
 """
+INSERT_ROSTER: Final = "INSERT INTO rosters VALUES (?, ?)"
 CALL_WIDTH: Final = 8
 INSERT_CALLS: Final = "INSERT INTO calls VALUES {rows}"
 ANSWER_WIDTH: Final = 8
@@ -50,6 +55,7 @@ _AMOUNT_BYTES = 16
 _INDEX_BYTES = 8
 _AHEAD_BYTES = _INDEX_BYTES + 32 + _AMOUNT_BYTES
 _TERMS_WORD_BYTES = 32
+_MAX_ROSTER_BYTES = 65_536
 # The order of PROTOCOL 4.1, which is the dataclass's: addresses, a hash, then a flag and numbers.
 _TERMS_TYPES: Final = (Address, Address, Address, Address, Address, Bytes32, bool, int, int, int)
 
@@ -114,7 +120,13 @@ def account_row(
         active_at_ms,
         finalized_at_ms,
         transaction_hash,
+        seats_to_bytes(state.seats),
     )
+
+
+def roster_row(row_id: int, roster: Roster) -> tuple[int, bytes]:
+    """Parameters of INSERT_ROSTER."""
+    return row_id, canonical_bytes(roster.to_json())
 
 
 def read_session(row: Sequence[Any]) -> tuple[int, StoredSession]:
@@ -136,6 +148,7 @@ def read_session(row: Sequence[Any]) -> tuple[int, StoredSession]:
         descriptor_hash=Bytes32(row[13]),
         commit_required=bool(row[14]),
         terms=None if row[15] is None else _terms_from_bytes(row[15]),
+        roster=None if row[34] is None else _roster_from_bytes(row[34]),
     )
     state = SessionState(
         channel_id=channel_id,
@@ -152,6 +165,7 @@ def read_session(row: Sequence[Any]) -> tuple[int, StoredSession]:
         failures=row[27],
         frontier=Frontier.from_bytes(row[28]),
         ahead=_ahead_from_bytes(row[29]),
+        seats=seats_from_bytes(row[33]),
     )
     transaction_hash = None if row[32] is None else Bytes32(row[32])
     return row[0], StoredSession(facts, state, row[16], row[30], row[31], transaction_hash)
@@ -201,9 +215,11 @@ def read_call(row: Sequence[Any]) -> tuple[int, Call]:
         failed,
         leaf,
         charge,
+        *signed,
     ) = row
     index = key & ((1 << CALL_BITS) - 1)
-    admitted = Call(index, tool_id, request, _amount(price), _amount(amount), signature)
+    envelope = None if signed[0] is None else read_envelope(signed, index)
+    admitted = Call(index, tool_id, request, _amount(price), _amount(amount), signature, envelope=envelope)
     if leaf is None:
         return seq, admitted
     answer = Answer(response, status, content_type, bool(failed))
@@ -224,6 +240,12 @@ def _ahead_from_bytes(data: bytes) -> tuple[AheadLeaf, ...]:
         )
         for item in items
     )
+
+
+# The same few clients come again and again.
+@lru_cache(maxsize=1_024)
+def _roster_from_bytes(data: bytes) -> Roster:
+    return Roster.from_json(parse_json(data, max_bytes=_MAX_ROSTER_BYTES))
 
 
 def _terms_to_bytes(terms: Terms) -> bytes:

@@ -132,6 +132,66 @@ def m001_initial(db: Database) -> None:
         db.execute(statement)
 
 
+_SUBMISSIONS: Final = (
+    "CREATE TABLE rosters (id INTEGER PRIMARY KEY, roster BLOB NOT NULL) STRICT",
+    "ALTER TABLE accounts ADD COLUMN seats BLOB NOT NULL DEFAULT x''",
+    # Of the call with the same seq; calls of unsigned sessions have none.
+    """
+    CREATE TABLE submissions (
+        seq INTEGER PRIMARY KEY,
+        seat TEXT NOT NULL,
+        submission_id TEXT NOT NULL,
+        client_time INTEGER NOT NULL,
+        prev_head BLOB NOT NULL CHECK (length(prev_head) = 32),
+        signature BLOB NOT NULL CHECK (length(signature) = 64)
+    ) STRICT
+    """,
+    # Kept up to date together with call_index. A name begins with its session's id, in eight bytes.
+    "CREATE TABLE submission_index (name BLOB PRIMARY KEY, key INTEGER NOT NULL) STRICT, WITHOUT ROWID",
+    """
+    CREATE TABLE equivocations (
+        id INTEGER PRIMARY KEY,
+        session INTEGER NOT NULL,
+        call_index INTEGER NOT NULL,
+        tool_id TEXT NOT NULL,
+        request BLOB NOT NULL,
+        seen_at_ms INTEGER NOT NULL,
+        cursor INTEGER NOT NULL,
+        seat TEXT NOT NULL,
+        submission_id TEXT NOT NULL,
+        client_time INTEGER NOT NULL,
+        prev_head BLOB NOT NULL,
+        signature BLOB NOT NULL
+    ) STRICT
+    """,
+    "CREATE INDEX equivocations_session ON equivocations (session)",
+    "DROP VIEW stored_sessions",
+    "DROP VIEW stored_calls",
+    """
+    CREATE VIEW stored_sessions AS
+    SELECT s.*, a.phase, a.seal_reason, a.signed, a.close_pending, a.deposit, a.accepted,
+        a.accepted_signature, a.admitted, a.spent, a.reserved, a.failures,
+        a.frontier, a.ahead, a.active_at_ms, a.finalized_at_ms,
+        a.transaction_hash, a.seats, r.roster
+    FROM sessions AS s JOIN accounts AS a USING (id) LEFT JOIN rosters AS r USING (id)
+    """,
+    """
+    CREATE VIEW stored_calls AS
+    SELECT c.seq, c.key, c.tool_id, c.request, c.price, c.amount, c.signature,
+        r.response, r.status, r.content_type, r.failed, r.leaf, r.charge,
+        s.seat, s.submission_id, s.client_time, s.prev_head, s.signature AS submission_signature
+    FROM calls AS c LEFT JOIN answers AS r USING (seq) LEFT JOIN submissions AS s USING (seq)
+    """,
+)
+
+
+@migrations()
+def m002_submissions(db: Database) -> None:
+    """Rosters, heads of seats, envelopes of calls, and envelopes that contradict them."""
+    for statement in _SUBMISSIONS:
+        db.execute(statement)
+
+
 def migrate(connection: sqlite3.Connection, new_incarnation: bytes) -> bytes:
     """Bring a store up to date and return its incarnation.
 
@@ -151,19 +211,45 @@ def migrate(connection: sqlite3.Connection, new_incarnation: bytes) -> bytes:
         connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
     db = Database(connection, execute_plugins=False)
     known = _known_migrations()
-    unknown = [migration.name for migration in migrations.applied(db) if migration.name not in known]
-    if unknown:
-        raise ConfigError(
-            f"the store has the migration {unknown[-1]}, which this version does not know",
-            code="store-too-new",
-            hint="run the version that wrote it, or a newer one",
-        )
+    _require_known(connection, known)
     migrations.apply(db)
     connection.execute(
         "INSERT OR IGNORE INTO node (id, incarnation, indexed_seq) VALUES (1, ?, 0)", (new_incarnation,)
     )
     (incarnation,) = connection.execute("SELECT incarnation FROM node").fetchone()
     return bytes(incarnation)
+
+
+def require_current(connection: sqlite3.Connection) -> None:
+    """Whether a store can be read as it is.
+
+    Raises:
+        ConfigError: `store-foreign`, `store-too-new`; `store-outdated`, it was not migrated yet.
+    """
+    (application_id,) = connection.execute("PRAGMA application_id").fetchone()
+    if application_id != APPLICATION_ID:
+        raise ConfigError("this SQLite file is not a node's store", code="store-foreign")
+    known = _known_migrations()
+    if missing := known - _require_known(connection, known):
+        raise ConfigError(
+            f"the store lacks the migration {min(missing)}",
+            code="store-outdated",
+            hint="start the node once; it brings its store up to date",
+        )
+
+
+def _require_known(connection: sqlite3.Connection, known: set[str]) -> set[str]:
+    """The names of the migrations that were applied. Raises ConfigError `store-too-new`."""
+    applied = {
+        migration.name for migration in migrations.applied(Database(connection, execute_plugins=False))
+    }
+    if unknown := applied - known:
+        raise ConfigError(
+            f"the store has the migration {max(unknown)}, which this version does not know",
+            code="store-too-new",
+            hint="run the version that wrote it, or a newer one",
+        )
+    return applied
 
 
 def _known_migrations() -> set[str]:

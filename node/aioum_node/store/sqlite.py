@@ -23,8 +23,9 @@ from aioum.core.ledger import (
     Repeat,
     SessionState,
 )
+from aioum.core.submission.envelope import Envelope
 from aioum.core.types import Bytes32, ChannelId
-from aioum_node.store.port import SessionFacts, StoredSession
+from aioum_node.store.port import Equivocation, SessionFacts, StoredSession
 from aioum_node.store.reader import SqliteReader
 from aioum_node.store.schema import migrate
 from aioum_node.store.steps import SessionSteps, Snapshot
@@ -140,6 +141,14 @@ class SqliteStore:
     async def find(self, session_id: int) -> list[StoredSession]:
         """`SessionReader.find`."""
         return await self._reader.find(session_id)
+
+    async def claimed(self, channel_id: ChannelId, envelope: Envelope) -> Call | None:
+        """`SubmissionReader.claimed`."""
+        return await self._reader.claimed(channel_id, envelope)
+
+    async def equivocations(self, channel_id: ChannelId) -> list[Equivocation]:
+        """`SubmissionReader.equivocations`."""
+        return await self._reader.equivocations(channel_id)
 
     async def put_card(self, descriptor_hash: Bytes32, card: bytes) -> None:
         """`CardStore.put_card`."""

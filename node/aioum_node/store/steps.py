@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cache
 from typing import Any, Final
 
@@ -29,11 +30,19 @@ from aioum.core.ledger import (
 from aioum.core.types import Bytes32, ChannelId
 from aioum_node.store import rows
 from aioum_node.store.port import MAX_CALLS, SessionFacts, StoredSession
+from aioum_node.store.submissions import (
+    INSERT_NAMES,
+    INSERT_SUBMISSIONS,
+    NAME_WIDTH,
+    SUBMISSION_WIDTH,
+    SubmissionSteps,
+)
 
 _MOST_ROWS_PER_STATEMENT: Final = 64
 _MOST_CALLS_WITHOUT_INDEX: Final = 2_000
 _DELETE_CALLS_PER_STATEMENT: Final = 10_000
 _DELETE_CALLS: Final = (
+    "DELETE FROM submissions WHERE seq IN (SELECT seq FROM call_index WHERE key >= ? AND key < ?)",
     "DELETE FROM answers WHERE seq IN (SELECT seq FROM call_index WHERE key >= ? AND key < ?)",
     "DELETE FROM calls WHERE seq IN (SELECT seq FROM call_index WHERE key >= ? AND key < ?)",
     "DELETE FROM call_index WHERE key >= ? AND key < ?",
@@ -105,6 +114,7 @@ class SessionSteps:
         self._dirty: dict[int, _Live] = {}
         self._calls: list[tuple[Any, ...]] = []
         self._answers: list[tuple[Any, ...]] = []
+        self._submissions = SubmissionSteps(connection, rows.CALL_BITS)
         self._gone: list[ChannelId] = []
         self._last_seq = self._indexed_seq = 0
         self._positions_known = False
@@ -116,15 +126,23 @@ class SessionSteps:
             last, self._indexed_seq = self._connection.execute(query).fetchone()
             # Numbers of deleted calls are not given again: the index would take their successors for known.
             self._last_seq = max(last, self._indexed_seq)
+            self._submissions.load(self._indexed_seq)
             self._positions_known = True
 
     def open(self, facts: SessionFacts, state: SessionState, now_ms: int) -> StoredSession:
         """`SessionWriter.open`."""
         known = self._find(facts.channel_id)
         if known is not None:
+            if known.facts.roster is None and facts.roster is not None:
+                self._connection.execute(rows.INSERT_ROSTER, rows.roster_row(known.row_id, facts.roster))
+                known.facts = replace(known.facts, roster=facts.roster)
+                known.state = replace(known.state, seats=state.seats)
+                self._touch(known)
             return known.stored()
         (row_id,) = self._connection.execute("SELECT coalesce(max(id), 0) + 1 FROM sessions").fetchone()
         self._connection.execute(rows.INSERT_SESSION, rows.session_row(row_id, facts, now_ms))
+        if facts.roster is not None:
+            self._connection.execute(rows.INSERT_ROSTER, rows.roster_row(row_id, facts.roster))
         finalized_at_ms = now_ms if state.phase is Phase.FINAL else None
         live = _Live(row_id, StoredSession(facts, state, now_ms, now_ms, finalized_at_ms))
         self._live[facts.channel_id] = live
@@ -136,15 +154,21 @@ class SessionSteps:
     def admit(self, channel_id: ChannelId, request: CallRequest, now_ms: int) -> Admitted | Repeat:
         """`SessionWriter.admit`."""
         live = self._get(channel_id)
-        state = live.state
-        decision = ledger.admit(state, request, self._earlier_call(live, request), self._limits)
+        earlier = self._earlier_call(live, request)
+        if earlier is not None and not ledger.is_repeat(earlier, request):
+            # The request is refused, and stays as evidence of who contradicted himself.
+            self._submissions.keep_equivocation(live.row_id, earlier.index, request, now_ms)
+        decision = ledger.admit(live.state, request, earlier, self._limits)
         if isinstance(decision, Repeat):
             return decision
         call = decision.call
         if call.index >= MAX_CALLS:
             raise Refused(f"the session holds {MAX_CALLS} calls already", code="too-many-calls")
         self._last_seq += 1
-        self._calls.append(rows.call_row(self._last_seq, self._key(live, call.index), call, now_ms))
+        key = self._key(live, call.index)
+        self._calls.append(rows.call_row(self._last_seq, key, call, now_ms))
+        if call.envelope is not None:
+            self._submissions.add(self._last_seq, key, call.envelope)
         live.in_flight[call.index] = (self._last_seq, call)
         live.state = decision.state
         live.active_at_ms = now_ms
@@ -204,6 +228,7 @@ class SessionSteps:
             keys = (start, min(start + _DELETE_CALLS_PER_STATEMENT, first + live.state.admitted))
             for statement in _DELETE_CALLS:
                 self._connection.execute(statement, keys)
+        self._submissions.delete(live.row_id)
         self._connection.execute("DELETE FROM accounts WHERE id = ?", (live.row_id,))
         self._connection.execute("DELETE FROM sessions WHERE id = ?", (live.row_id,))
         self._forget(live)
@@ -221,6 +246,7 @@ class SessionSteps:
     def write(self) -> None:
         """Write what the steps so far decided."""
         self._insert(rows.INSERT_CALLS, rows.CALL_WIDTH, self._calls)
+        self._insert(INSERT_SUBMISSIONS, SUBMISSION_WIDTH, self._submissions.rows)
         self._insert(rows.INSERT_ANSWERS, rows.ANSWER_WIDTH, self._answers)
         accounts = [
             rows.account_row(
@@ -232,6 +258,7 @@ class SessionSteps:
         if self._last_seq - self._indexed_seq > _MOST_CALLS_WITHOUT_INDEX:
             self._index_calls()
         self._calls.clear()
+        self._submissions.rows.clear()
         self._answers.clear()
         self._dirty.clear()
 
@@ -240,6 +267,7 @@ class SessionSteps:
         self._gone.extend(self._live)
         for kept in (self._live, self._touched, self._dirty, self._calls, self._answers):
             kept.clear()
+        self._submissions.clear()
         self._positions_known = False
 
     def committed(self) -> tuple[list[Snapshot], list[ChannelId]]:
@@ -266,6 +294,7 @@ class SessionSteps:
             "INSERT INTO call_index SELECT key, seq FROM calls WHERE seq > ? ORDER BY key",
             (self._indexed_seq,),
         )
+        self._insert(INSERT_NAMES, NAME_WIDTH, self._submissions.take_names())
         self._connection.execute("UPDATE node SET indexed_seq = ?", (self._last_seq,))
         self._indexed_seq = self._last_seq
 
@@ -309,8 +338,12 @@ class SessionSteps:
         return live
 
     def _earlier_call(self, live: _Live, request: CallRequest) -> Call | None:
-        if live.state.signed:
-            found = None if request.cursor is None else self._stored_call(live, request.cursor)
+        if live.state.signed != (request.envelope is not None):
+            # A form that the session does not take contradicts nothing in it.
+            return None
+        if request.envelope is not None:
+            index = self._submissions.claimed(live.row_id, request.envelope, live.state.seats)
+            found = None if index is None else self._stored_call(live, index)
             return None if found is None else found[1]
         # Amounts of an unsigned session rise with every call: above the highest there is nothing to find, and
         # below it halving finds the call, the newest first because that is what is repeated.

@@ -24,12 +24,16 @@ FAST = ClientSettings(
 MakeMarketplace = Callable[..., Marketplace]
 
 
+unsigned = pytest.mark.parametrize("scripted", [{"submissions": None}], indirect=True, ids=["unsigned"])
+"""For tests of what only sessions without signed calls do."""
+
+
 @pytest.fixture
 async def scripted(
-    chain: Chain, devnet: RunningDevnet, operator: FundedAccount
+    chain: Chain, devnet: RunningDevnet, operator: FundedAccount, request: pytest.FixtureRequest
 ) -> AsyncIterator[ScriptedOperator]:
-    """A registered scripted operator that listens."""
-    card = card_json(chain, operator.key, devnet.token)
+    """A registered scripted operator that listens; it takes signed calls unless a test changes its card."""
+    card = card_json(chain, operator.key, devnet.token, **getattr(request, "param", {}))
     scripted = ScriptedOperator(chain, operator.key, operator.sender, card)
     async with serving(scripted.app()) as url:
         scripted.url = url

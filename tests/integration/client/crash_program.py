@@ -1,9 +1,9 @@
 """A client program that is killed at a chosen step; started by `test_crash_and_resume`, not collected.
 
 It reads jobs as JSON lines and forks a child for each: importing takes longer than the work. A child buys
-    until its
-session has what the job wants, and kills itself at the step with the job's number; started again with the
-same data directory it goes on. Every step is noted before and after it happens.
+until its session has what the job wants, by turns as its client and as a sub-agent, and kills itself at the
+step with the job's number; started again with the same data directory it goes on. Every step is noted before
+and after it happens.
 """
 
 import asyncio
@@ -11,20 +11,27 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from aioum.chain.deployments import Deployment
 from aioum.chain.rpc import Rpc
-from aioum.client import ClientSettings, Marketplace, PaidSession, SessionPhase
+from aioum.client import CLIENT_SEAT, ClientSettings, Marketplace, PaidSession, SessionPhase
 from aioum.client.http import HttpAnswer, HttpTransport
 from aioum.client.journal import SqliteJournal
 from aioum.client.records import CallRecord, SessionRecord
+from aioum.client.seat_keys import SeatKeyFiles
+from aioum.client.seats import SeatSigner
 from aioum.core.evidence import package_bytes
 from aioum.core.hextext import to_hex
+from aioum.core.purse import Outstanding
 from aioum.core.signing import LocalKey
+from aioum.core.submission.envelope import Envelope
+from aioum.core.submission.keys import SubmissionKey
+from aioum.core.types import ChannelId
 
+SUB_AGENT = "researcher"
 SETTINGS = ClientSettings(
     retry_wait_initial_seconds=0.01, retry_wait_max_seconds=0.05, poll_seconds=0.05, close_timeout_seconds=30
 )
@@ -86,6 +93,24 @@ def count_broadcasts(steps: Steps) -> None:
     Rpc.broadcast = counted  # type: ignore[method-assign]
 
 
+def count_key_steps(steps: Steps) -> None:
+    keep, sign = SeatKeyFiles.keep, SeatSigner.sign
+
+    async def kept(self: SeatKeyFiles, channel_id: ChannelId, keys: Mapping[str, SubmissionKey]) -> None:
+        steps.reach("before keys")
+        await keep(self, channel_id, keys)
+        steps.reach("after keys")
+
+    def signed(self: SeatSigner, seat: str, call: Outstanding) -> Envelope | None:
+        steps.reach("before sign")
+        envelope = sign(self, seat, call)
+        steps.reach("after sign")
+        return envelope
+
+    SeatKeyFiles.keep = kept  # type: ignore[method-assign]
+    SeatSigner.sign = signed  # type: ignore[method-assign]
+
+
 async def buy(session: PaidSession, job: dict[str, Any]) -> None:
     if job["what"] == "exit":
         await session.exit()
@@ -93,7 +118,8 @@ async def buy(session: PaidSession, job: dict[str, Any]) -> None:
     if session.phase is SessionPhase.OPEN:
         await session.recover()
         while len(session.calls) < job["calls"]:
-            await session.call("echo", text=str(len(session.calls)))
+            seat = session.seat((CLIENT_SEAT, SUB_AGENT)[len(session.calls) % 2])
+            await seat.call("echo", text=str(len(session.calls)))
         if session.deposit < job["deposit"] + job["top_up"]:
             await session.top_up(job["top_up"])
         await session.statement()
@@ -104,6 +130,7 @@ async def run(job: dict[str, Any], steps: Steps) -> dict[str, Any]:
     data_dir = Path(job["data_dir"])
     journal, transport = Journal(data_dir / "sessions.sqlite3", steps), Transport(steps)
     count_broadcasts(steps)
+    count_key_steps(steps)
     market = Marketplace(
         key=LocalKey.from_hex(job["key"]),
         deployment=Deployment.load(Path(job["deployment"])),
@@ -118,13 +145,14 @@ async def run(job: dict[str, Any], steps: Steps) -> dict[str, Any]:
             if known:
                 session = await market.resume(known[0].channel_id)
             else:
-                session = await market.open(job["service"], deposit=job["deposit"])
+                session = await market.open(job["service"], deposit=job["deposit"], seats=(SUB_AGENT,))
             await buy(session, job)
             return {
                 "channel": to_hex(session.channel_id),
                 "sessions": len(await market.sessions()),
                 "responses": [entry.response for entry in session.calls],
                 "root": to_hex(session.root),
+                "heads": session.heads,
                 "spent": session.spent,
                 "deposit": session.deposit,
                 "package": package_bytes(session.evidence_package("quality", "")).decode(),

@@ -35,7 +35,12 @@ from aioum.core.ledger import (
 )
 from aioum.core.payment import CallReceipt, SignedMessage, Statement, Terms, Voucher
 from aioum.core.problem import PROBLEM_BASE, PROBLEM_CONTENT_TYPE, problem_bytes
+from aioum.core.seats import NO_SEATS, Seats
 from aioum.core.signing import LocalKey, require_signer
+from aioum.core.submission.envelope import Envelope
+from aioum.core.submission.framing import SCHEME
+from aioum.core.submission.keys import VerifyingKey
+from aioum.core.submission.roster import Roster
 from aioum.core.transcript import canonical_request
 from aioum.core.types import ZERO_ADDRESS, ChannelId
 from aioum.core.wire import (
@@ -50,7 +55,7 @@ from aioum.core.wire import (
 
 SECRET = bytes(32)
 LIMITS = Limits()
-PRICES = {"echo": 100, "fail": 50, "cheap": 1}
+PRICES = {"echo": 100, "fail": 50, "cheap": 1, "free": 0}
 
 
 def card_json(chain: Chain, key: LocalKey, token: bytes, **changes: JsonValue) -> dict[str, JsonValue]:
@@ -75,6 +80,7 @@ def card_json(chain: Chain, key: LocalKey, token: bytes, **changes: JsonValue) -
         ],
         "receiptSigner": address_text(key.address),
         "minDeposit": "10",
+        "submissions": SCHEME,
         **changes,
     }
 
@@ -86,14 +92,18 @@ class Lies:
     Attributes:
         receipt, statement: turn the right words into others, before they are signed.
         refuse: HTTP status and code that the next paid calls are answered with, after they were recorded.
+        refuse_unrecorded: code and facts that they are refused with before that.
+        shown: turns a recorded call into what the operator shows as its record.
         settle: turns the right settlement into another.
     """
 
     receipt: Callable[[CallReceipt], CallReceipt] = lambda receipt: receipt
     statement: Callable[[Statement], Statement] = lambda statement: statement
     refuse: list[tuple[int, str]] = field(default_factory=list)
+    refuse_unrecorded: list[tuple[str, dict[str, JsonValue]]] = field(default_factory=list)
     withhold_statements: bool = False
     signature_by: LocalKey | None = None
+    shown: Callable[[Call], Call] = lambda call: call
     settle: Callable[[contract_calls.Settlement], contract_calls.Settlement] = lambda settlement: settlement
 
 
@@ -106,6 +116,8 @@ class ScriptedOperator:
         self.runs: list[tuple[ChannelId, str]] = []
         self.states: dict[ChannelId, SessionState] = {}
         self.signers: dict[ChannelId, bytes] = {}
+        self.rosters: dict[ChannelId, Roster] = {}
+        self.envelopes: dict[tuple[ChannelId, str, bytes], set[Envelope]] = {}
         self.calls: dict[ChannelId, list[Call]] = {}
         self.settled: dict[ChannelId, str] = {}
         self._lock = asyncio.Lock()
@@ -178,7 +190,8 @@ class ScriptedOperator:
         session = await self.chain.session(channel)
         assert session is not None
         state = replace(self.states[channel], deposit=session.deposit)
-        if credential.action == "topUp" or credential.amount == 0:
+        opens_only = credential.amount == 0 and credential.submission is None
+        if credential.action == "topUp" or opens_only:
             raise Refused(
                 "open", code="payment-required", details={"acceptedCumulative": str(state.accepted)}
             )
@@ -186,8 +199,14 @@ class ScriptedOperator:
         require_signer(voucher.digest(self.chain.domain), credential.signature, self.signers[channel])  # type: ignore[arg-type]
         arguments: Any = parse_json(body, max_bytes=65_536)
         request = canonical_request(tool_id, arguments).encode()
-        existing = next((call for call in self.calls[channel] if call.amount == credential.amount), None)
-        entry = CallRequest(tool_id, request, PRICES[tool_id], credential.amount, credential.signature)
+        envelope = self._envelope(credential, request)
+        if self.lies.refuse_unrecorded:
+            code, details = self.lies.refuse_unrecorded.pop(0)
+            raise Refused(code, code=code, details=details)
+        entry = CallRequest(
+            tool_id, request, PRICES[tool_id], credential.amount, credential.signature, envelope
+        )
+        existing = next((call for call in self.calls[channel] if same_name(call, entry)), None)
         step = admit(state, entry, existing, LIMITS)
         call = step.call
         if isinstance(step, Admitted):
@@ -208,6 +227,18 @@ class ScriptedOperator:
             headers={"Content-Type": call.answer.content_type, "Aioum-Receipt": signed.header()},
         )
 
+    def _envelope(self, credential: Credential, request: bytes) -> Envelope | None:
+        if credential.submission is None:
+            return None
+        envelope = Envelope.from_json(credential.submission)
+        entry = self.rosters[credential.channel_id].entry(envelope.seat)
+        assert entry is not None
+        submission = envelope.submission(credential.channel_id, request)
+        submission.require_signed(envelope.signature, VerifyingKey(entry.public_key))
+        name = (credential.channel_id, envelope.seat, envelope.prev_head)
+        self.envelopes.setdefault(name, set()).add(envelope)
+        return envelope
+
     def _run(self, tool_id: str, arguments: Any) -> Answer:
         if tool_id == "fail":
             return Answer(
@@ -221,7 +252,16 @@ class ScriptedOperator:
             session = await self.chain.session(channel)
             if session is None or credential.transaction is None:
                 raise Refused("not yet", code="opening-not-final")
-            self.states[channel] = SessionState(channel, deposit=session.deposit)
+            opening = await self.chain.opening(credential.transaction, channel)
+            assert opening is not None
+            seats = NO_SEATS
+            if any(opening.roster_hash):
+                self.rosters[channel] = roster = Roster.from_json(credential.roster)
+                assert roster.hash == opening.roster_hash
+                seats = Seats.at_genesis(channel, roster)
+            self.states[channel] = SessionState(
+                channel, deposit=session.deposit, signed=bool(seats.heads), seats=seats
+            )
             self.signers[channel] = session.voucher_signer
             self.calls[channel] = []
 
@@ -273,18 +313,19 @@ class ScriptedOperator:
             return self._refusal(error, "echo")
         first = int(request.query["from"])
         calls = []
-        for call in self.calls[channel][first : first + 2]:
+        for call in map(self.lies.shown, self.calls[channel][first : first + 2]):
             assert call.answer is not None
             receipt = receipt_of(channel, call)
-            calls.append(
-                {
-                    "index": call.index,
-                    "toolId": call.tool_id,
-                    "request": call.request.decode(),
-                    "response": call.answer.response.decode(),
-                    "receipt": SignedReceipt(receipt, self.sign(receipt)).header(),
-                }
-            )
+            shown: dict[str, JsonValue] = {
+                "index": call.index,
+                "toolId": call.tool_id,
+                "request": call.request.decode(),
+                "response": call.answer.response.decode(),
+                "receipt": SignedReceipt(receipt, self.sign(receipt)).header(),
+            }
+            if call.envelope is not None:
+                shown["submission"] = call.envelope.to_json()
+            calls.append(shown)
         following = first + len(calls)
         return web.json_response(
             {"calls": calls, "next": following if following < len(self.calls[channel]) else None}
@@ -309,6 +350,10 @@ class ScriptedOperator:
                 statement = SignedStatement(words, self.sign(words)).to_json()
             return web.json_response({"statement": statement, "transaction": self.settled[channel]})
 
+    def envelopes_of(self, channel: ChannelId) -> list[set[Envelope]]:
+        """What came of a session, by head; every set has one envelope, or its client contradicted itself."""
+        return [found for (at, _, _), found in self.envelopes.items() if at == channel]
+
     async def settle(self, channel: ChannelId) -> None:
         self.states[channel] = seal(self.states[channel], "closed")
         right = settlement_of(self.states[channel])
@@ -317,6 +362,16 @@ class ScriptedOperator:
         )
         call = contract_calls.settle_session(self.chain.payment_manager, self.lies.settle(settlement))
         self.settled[channel] = to_hex((await self.sender.send(call, "settle")).transaction_hash)
+
+
+def same_name(call: Call, request: CallRequest) -> bool:
+    """Whether a recorded call has the name of a request: its voucher amount, or its submission's."""
+    mine, other = call.envelope, request.envelope
+    if mine is None or other is None:
+        return call.amount == request.amount
+    return mine.seat == other.seat and (
+        mine.prev_head == other.prev_head or mine.submission_id == other.submission_id
+    )
 
 
 @asynccontextmanager

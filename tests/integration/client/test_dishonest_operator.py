@@ -251,6 +251,7 @@ async def test_a_root_anchored_behind_our_back_stops_paying(
         assert (await session.close()).settled == 100
 
 
+@pytest.mark.parametrize("scripted", [{}, {"submissions": None}], indirect=True, ids=["signed", "unsigned"])
 async def test_a_sealed_session_stops_paying(
     marketplace: MakeMarketplace, scripted: ScriptedOperator
 ) -> None:
@@ -262,7 +263,8 @@ async def test_a_sealed_session_stops_paying(
             await session.call("echo", text="9")
         assert caught.value.code == "session-sealed"
         assert session.stopped == "session-sealed"
-        assert not session.outstanding
+        # Unsigned, it was given up; signed, it stays, and closes nothing in.
+        assert session.outstanding == (session.roster is not None)
         assert (await session.close()).settled == 0
 
 

@@ -11,7 +11,7 @@ from aioum.chain.client import Chain
 from aioum.core.errors import OutcomeUnknown, Refused
 from aioum.core.wire import Credential
 from tests.integration.client import faulty_proxy as faults
-from tests.integration.client.conftest import MakeMarketplace
+from tests.integration.client.conftest import MakeMarketplace, unsigned
 from tests.integration.client.faulty_proxy import FaultyProxy, Spoil, faulty_proxy
 from tests.integration.client.scripted_operator import ScriptedOperator
 
@@ -161,6 +161,7 @@ async def test_close_settles_the_outstanding_call_first(
         assert (closed.call_count, closed.settled, closed.root) == (1, 100, session.root)
 
 
+@unsigned
 @pytest.mark.parametrize("code", ["tool-unknown", "request-conflict", "made-up"])
 async def test_a_forged_refusal_of_a_recorded_call_costs_nothing_twice(
     code: str, marketplace: MakeMarketplace, spoiled: Spoiled
@@ -177,6 +178,7 @@ async def test_a_forged_refusal_of_a_recorded_call_costs_nothing_twice(
     assert len(spoiled.operator.runs) == 2
 
 
+@unsigned
 async def test_a_call_given_up_for_a_forged_refusal_is_adopted_at_close(
     marketplace: MakeMarketplace, spoiled: Spoiled
 ) -> None:
@@ -191,6 +193,7 @@ async def test_a_call_given_up_for_a_forged_refusal_is_adopted_at_close(
         assert [entry.response for entry in session.calls] == ["1", "2"]
 
 
+@unsigned
 async def test_a_call_given_up_for_a_forged_refusal_is_adopted_by_the_next_statement(
     marketplace: MakeMarketplace, spoiled: Spoiled
 ) -> None:
@@ -240,6 +243,7 @@ async def test_an_answer_that_never_is_text_stays_unknown(
         assert session.outstanding
 
 
+@unsigned
 async def test_an_outstanding_call_that_the_node_refuses_and_never_recorded_is_given_up(
     marketplace: MakeMarketplace, spoiled: Spoiled
 ) -> None:

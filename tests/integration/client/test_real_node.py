@@ -1,6 +1,7 @@
 """The client against the real node, through spoiled networks and changes of the service."""
 
 import asyncio
+import shutil
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 from aioum.chain.client import Chain
 from aioum.client import SessionPhase
 from aioum.core.errors import AioumError, OutcomeUnknown
+from aioum.core.submission.framing import encode_base64
 from aioum.core.transcript import frontier_root
 from aioum.devnet.running import RunningDevnet
 from aioum_node.app import RunningNode, running_node
@@ -88,6 +90,58 @@ async def test_both_records_and_the_anchored_root_are_equal(
         assert (on_chain.root, on_chain.call_count, on_chain.settled) == (session.root, 21, 2_000)
         package: Any = session.evidence_package("quality", "")
         assert package["statement"]["callCount"] == 21
+
+
+async def test_seats_of_one_session_and_the_node_agree_on_every_head(
+    start_node: StartNode, marketplace: MakeMarketplace
+) -> None:
+    async with start_node() as node, marketplace() as market:
+        session = await market.open(node.url, deposit=10_000, seats=("researcher", "writer"))
+        callers = (session, session.seat("researcher"), session.seat("writer"))
+        await asyncio.gather(*(callers[n % 3].call("wordcount", text=str(n)) for n in range(9)))
+        # What the node records as failed in a signed session costs nothing and takes its index.
+        failed = await session.seat("writer").call("broken", text="x")
+        assert (failed.index, failed.charge) == (9, 0)
+        stored = await node.store.session(session.channel_id)
+        assert stored is not None
+        heads = {item.seat: encode_base64(item.head) for item in stored.state.seats.heads}
+        assert heads == session.heads
+        assert await node.store.equivocations(session.channel_id) == []
+        async with marketplace() as second, second.resume(session.channel_id) as resumed:
+            assert (await resumed.seat("researcher").call("wordcount", text="again")).index == 10
+
+
+async def test_an_unsigned_session_works_as_before(
+    start_node: StartNode, marketplace: MakeMarketplace
+) -> None:
+    async with (
+        start_node() as node,
+        marketplace() as market,
+        market.open(node.url, deposit=10_000, signed=False) as session,
+    ):
+        await session.call("broken", text="x")
+        await session.call("wordcount", text="1")
+        assert (session.spent, session.authorized) == (100, 100)
+
+
+async def test_a_record_restored_from_a_backup_catches_up_with_the_node(
+    start_node: StartNode, marketplace: MakeMarketplace, tmp_path: Path
+) -> None:
+    async with start_node() as node:
+        async with marketplace() as market:
+            session = await market.open(node.url, deposit=10_000)
+            await session.call("wordcount", text="1")
+        shutil.copytree(tmp_path / "client", tmp_path / "backup")
+        async with marketplace() as market:
+            lost = await market.resume(session.channel_id)
+            for number in range(20):
+                await lost.call("wordcount", text=str(number))
+        async with (
+            marketplace(data_dir=tmp_path / "backup") as market,
+            market.resume(session.channel_id) as restored,
+        ):
+            assert (await restored.call("wordcount", text="last")).index == 21
+            assert await node.store.equivocations(session.channel_id) == []
 
 
 async def test_through_a_proxy_that_spoils_answers_every_call_runs_and_is_paid_once(

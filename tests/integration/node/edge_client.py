@@ -14,6 +14,8 @@ from aioum.chain.client import Chain
 from aioum.core.canonical import canonical_bytes
 from aioum.core.payment import CloseRequest, ReadAccess, Voucher, compute_channel_id, session_salt
 from aioum.core.signing import LocalKey, require_signer
+from aioum.core.submission.envelope import Envelope
+from aioum.core.transcript import canonical_request
 from aioum.core.types import ZERO_ADDRESS, ZERO_BYTES32, Address, Bytes32, ChannelId
 from aioum.core.wire import (
     RECEIPT_HEADER,
@@ -25,6 +27,7 @@ from aioum.core.wire import (
 )
 from aioum_node.app import RunningNode
 from tests.integration.conftest import FundedAccount
+from tests.pens import Pen
 
 
 @dataclass
@@ -110,24 +113,47 @@ class Buyer:
         *,
         action: str = "voucher",
         transaction: Bytes32 | None = None,
+        **signed: Any,
     ) -> Reply:
-        """Send a credential with a call; `open` and `topUp` name a transaction, by default the opening's."""
+        """Send a credential with a call; `open` and `topUp` name a transaction, by default the opening's.
+
+        Args:
+            signed: `submission` and `roster` of the credential.
+        """
         if session.challenge is None:
             unpaid = await self._send("POST", f"{node.url}/tools/{tool}", b"{}")
             session.challenge = Challenge.from_header(unpaid.headers["WWW-Authenticate"])
         named = None if action == "voucher" else transaction or session.transaction
         signature = session.signer.sign_digest(Voucher(session.channel_id, amount).digest(self.chain.domain))
         credential = Credential(
-            session.challenge, action, session.channel_id, amount, signature, transaction=named
+            session.challenge, action, session.channel_id, amount, signature, transaction=named, **signed
         )
         body = canonical_bytes({"text": "hey"} if arguments is None else arguments)
         return await self._send(
             "POST", f"{node.url}/tools/{tool}", body, {"Authorization": credential.header()}
         )
 
-    async def enter(self, node: RunningNode, session: Opened, amount: int = 0) -> Reply:
+    async def enter(self, node: RunningNode, session: Opened, amount: int = 0, **signed: Any) -> Reply:
         """Show the opening to the node."""
-        return await self.pay(node, session, amount, action="open")
+        return await self.pay(node, session, amount, action="open", **signed)
+
+    async def ask(
+        self,
+        node: RunningNode,
+        session: Opened,
+        pen: Pen,
+        index: int,
+        amount: int,
+        tool: str = "shout",
+        arguments: Any = None,
+        *,
+        envelope: Envelope | None = None,
+        **how: Any,
+    ) -> Reply:
+        """Pay for a signed call; `envelope` instead of the pen's next."""
+        wanted = {"text": "hey"} if arguments is None else arguments
+        signed = envelope or pen.sign(canonical_request(tool, wanted).encode(), index)
+        return await self.pay(node, session, amount, tool, wanted, submission=signed.to_json(), **how)
 
     async def read(self, node: RunningNode, session: Opened, path: str = "") -> Reply:
         head = await self.chain.head()

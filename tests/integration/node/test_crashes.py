@@ -17,6 +17,8 @@ import pytest
 from aioum.chain.client import Chain
 from aioum.core.hextext import to_hex
 from aioum.core.problem import problem_code
+from aioum.core.submission.framing import encode_base64
+from aioum.core.transcript import canonical_request
 from aioum.devnet.running import RunningDevnet
 from aioum_node.app import RunningNode, running_node
 from aioum_node.identity import Identity
@@ -24,6 +26,7 @@ from aioum_node.settings import Settings
 from tests.integration.conftest import FundedAccount
 from tests.integration.node.crashing_node import CALL_STEPS, PRICE, SETTLEMENT_STEPS, note
 from tests.integration.node.edge_client import Buyer, Opened, Reply
+from tests.pens import ROSTER, Pen
 
 
 class Shop:
@@ -138,6 +141,49 @@ async def test_call_whose_node_is_killed_is_answered_once_and_the_session_goes_o
     assert anchored is not None
     assert (anchored.settled, anchored.call_count) == (sum(r.charge for r in receipts), 3)
     assert done.json["statement"]["root"] == to_hex(anchored.root)
+
+
+@pytest.mark.parametrize("step", CALL_STEPS)
+async def test_signed_call_whose_node_is_killed_keeps_its_envelope_and_the_head_of_its_seat(
+    shop: Shop, buyer: Buyer, step: str
+) -> None:
+    def arguments(text: str) -> Any:
+        return {"text": text, "folder": str(shop.folder)}
+
+    async def ask(node: RunningNode, index: int, text: str, **how: Any) -> Reply:
+        amount = (index + 1) * PRICE
+        return await buyer.ask(node, session, pen, index, amount, "note", arguments(text), **how)
+
+    async with shop.running() as node:
+        session = await buyer.open(node, 50_000, roster_hash=ROSTER.hash)
+        pen = Pen(session.channel_id)
+        first = await ask(node, 0, "first", action="open", roster=ROSTER.to_json())
+    before = pen.head
+    second = pen.sign(canonical_request("note", arguments("second")).encode(), 1)
+    other = pen.draft(canonical_request("note", arguments("other")).encode(), 1, prev_head=before)
+    async with shop.doomed(step, node) as dying:
+        with pytest.raises(aiohttp.ClientError):
+            await ask(dying, 1, "second", envelope=second)
+    async with shop.running() as node:
+        heads = (await buyer.read(node, session)).json["heads"]
+        retry = await ask(node, 1, "second", envelope=second)
+        again = await ask(node, 1, "second", envelope=second)
+        contradiction = await ask(node, 1, "other", envelope=other)
+        third = await ask(node, 2, "third")
+        recorded = (await buyer.read(node, session, "/calls")).json["calls"]
+        done = await settled(buyer, node, session, 3)
+
+    assert (heads["client"] == encode_base64(before)) == (step == "before-admit")
+    interrupted = step in ("after-admit", "in-tool", "before-record")
+    receipts = [buyer.receipt(node, reply).receipt for reply in (first, retry, third)]
+    assert (problem_code(retry.body) == "interrupted") == interrupted
+    assert (again.body, again.headers["Aioum-Receipt"]) == (retry.body, retry.headers["Aioum-Receipt"])
+    assert (contradiction.status, contradiction.code) == (409, "submission-conflict")
+    assert [receipt.charge for receipt in receipts] == [PRICE, 0 if interrupted else PRICE, PRICE]
+    assert [entry["submission"]["cursor"] for entry in recorded] == [0, 1, 2]
+    assert shop.ran().count("second") == (0 if step == "after-admit" else 1)
+    assert "other" not in shop.ran()
+    assert done.json["phase"] == "final"
 
 
 @pytest.mark.parametrize("step", SETTLEMENT_STEPS)

@@ -147,17 +147,6 @@ async def test_terms_without_a_root_are_refused_unless_configured(
     assert accepted.status == 200
 
 
-async def test_session_that_demands_signed_submissions_is_refused(
-    start_node: StartNode, buyer: Buyer
-) -> None:
-    async with start_node() as node:
-        session = await buyer.open(node, roster_hash=Bytes32(b"\x09" * 32))
-
-        reply = await buyer.enter(node, session)
-
-    assert (reply.status, reply.code) == (403, "signed-session-unsupported")
-
-
 async def test_small_deposit_is_refused_until_it_is_topped_up(
     start_node: StartNode, buyer: Buyer, chain: Chain
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -26,19 +27,27 @@ from aioum.core.ledger import (
     statement_of,
 )
 from aioum.core.problem import problem_bytes
+from aioum.core.seats import NO_SEATS, Seats
+from aioum.core.submission.framing import encode_base64
 from aioum.core.transcript import Entry, transcript_root
 from aioum.core.types import ChannelId
+from tests.pens import ROSTER, Pen
 
 CHANNEL = ChannelId(b"\x11" * 32)
 LIMITS = Limits(max_in_flight=4, max_unpaid_calls=3)
 OPEN = SessionState(CHANNEL, deposit=1_000)
-SIGNED = replace(OPEN, signed=True)
+SIGNED = replace(OPEN, signed=True, seats=Seats.at_genesis(CHANNEL, ROSTER))
 OK = Answer(b"fine", 200, "text/plain", failed=False)
 FAILED = Answer(problem_bytes(500, "tool-failed", "no"), 500, "application/problem+json", failed=True)
 
 
-def _request(amount: int, *, text: str = "a", price: int = 100, cursor: int | None = None) -> CallRequest:
-    return CallRequest("echo", f'{{"t":"{text}"}}'.encode(), price, amount, b"sig%d" % amount, cursor)
+def _request(amount: int, *, text: str = "a", price: int = 100) -> CallRequest:
+    return CallRequest("echo", f'{{"t":"{text}"}}'.encode(), price, amount, b"sig%d" % amount)
+
+
+def _signed(pen: Pen, cursor: int, amount: int, *, text: str = "a", **changes: Any) -> CallRequest:
+    request = _request(amount, text=text)
+    return replace(request, envelope=pen.draft(request.request, cursor, **changes))
 
 
 def _admitted(
@@ -113,32 +122,68 @@ def test_an_unsigned_session_has_one_call_in_flight() -> None:
     assert _refused(state, _request(300, text="b")).code == "too-many-in-flight"
 
 
+def _next(state: SessionState, pen: Pen, amount: int, text: str = "a") -> tuple[SessionState, Call]:
+    request = _signed(pen, state.admitted, amount, text=text)
+    after = _admitted(state, request)
+    assert request.envelope is not None
+    pen.head = pen.after(request.envelope, request.request)
+    return after
+
+
 def test_a_signed_session_admits_in_index_order_up_to_its_limit() -> None:
-    state = SIGNED
-    assert _refused(state, _request(100, cursor=1)).details == {"expectedIndex": 0}
-    for index in range(4):
-        state, _ = _admitted(state, _request(100 * (index + 1), cursor=index))
-    assert _refused(state, _request(500, cursor=4)).code == "too-many-in-flight"
-    assert _refused(state, _request(500, cursor=5)).code == "cursor-out-of-order"
+    state, pen = SIGNED, Pen(CHANNEL)
+    for _ in range(4):
+        state, _ = _next(state, pen, 400)
+    assert _refused(state, _signed(pen, 4, 500)).code == "too-many-in-flight"
+    assert _refused(state, _signed(pen, 5, 500)).code == "cursor-out-of-order"
+
+
+def test_a_seat_that_is_out_of_turn_hears_index_and_head_that_were_expected() -> None:
+    genesis = Pen(CHANNEL).head
+    expected = {"expectedIndex": 0, "expectedHead": encode_base64(genesis)}
+    early = _refused(SIGNED, _signed(Pen(CHANNEL), 1, 100))
+    assert (early.code, early.details) == ("cursor-out-of-order", expected)
+    elsewhere = _refused(SIGNED, _signed(Pen(CHANNEL), 0, 100, prev_head=bytes(32)))
+    assert (elsewhere.code, elsewhere.details) == ("head-mismatch", expected)
+    assert _refused(SIGNED, _signed(Pen(CHANNEL), 0, 100, seat="auditor")).code == "seat-unknown"
+
+
+def test_an_admitted_call_moves_the_head_of_its_seat_alone() -> None:
+    pen, other = Pen(CHANNEL), Pen(CHANNEL, "researcher")
+    state, call = _next(SIGNED, pen, 100)
+    assert call.envelope is not None
+    assert (state.seats.head("client"), state.seats.head("researcher")) == (pen.head, other.head)
+    assert _refused(OPEN, _signed(pen, 0, 100)).code == "session-unsigned"
+    assert _refused(SIGNED, _request(100)).code == "signature-required"
+    assert _refused(replace(SIGNED, seats=NO_SEATS), _signed(pen, 0, 100)).code == "roster-required"
 
 
 def test_a_signed_session_may_repeat_the_amount_after_a_failure() -> None:
-    state, call = _admitted(SIGNED, _request(100, cursor=0))
+    pen = Pen(CHANNEL)
+    state, call = _next(SIGNED, pen, 100)
     state = record(state, call, FAILED, LIMITS).state
-    state, _ = _admitted(state, _request(100, cursor=1))
+    state, _ = _next(state, pen, 100)
     assert (state.accepted, state.reserved) == (100, 100)
 
 
-def test_another_request_at_an_admitted_position_is_a_conflict() -> None:
-    state, call = _admitted(SIGNED, _request(100, cursor=0))
-    assert _refused(state, _request(100, text="b", cursor=0), call).code == "cursor-conflict"
+def test_the_same_submission_is_a_retry_and_another_under_its_names_a_conflict() -> None:
+    pen = Pen(CHANNEL)
+    first = _signed(pen, 0, 100)
+    state, call = _admitted(SIGNED, first)
+    assert admit(seal(state, "test"), first, call, LIMITS) == Repeat(call)
+    assert first.envelope is not None
+    signed_again = replace(first, envelope=replace(first.envelope, signature=b"\x01" * 64), amount=7)
+    assert admit(state, signed_again, call, LIMITS) == Repeat(call)
+    assert _refused(state, _signed(pen, 0, 100, text="b"), call).code == "submission-conflict"
+    later = _signed(pen, 0, 100, client_time=1_800_000_000_001)
+    assert _refused(state, later, call).code == "submission-conflict"
 
 
 def test_calls_recorded_out_of_order_join_the_root_over_the_contiguous_prefix() -> None:
-    state = SIGNED
+    state, pen = SIGNED, Pen(CHANNEL)
     calls = []
     for index in range(3):
-        state, call = _admitted(state, _request(100 * (index + 1), text=str(index), cursor=index))
+        state, call = _next(state, pen, 100 * (index + 1), str(index))
         calls.append(call)
     state = record(state, calls[2], OK, LIMITS).state
     state = record(state, calls[1], FAILED, LIMITS).state

@@ -33,6 +33,7 @@ from aioum.core.purse import (
     accept_statement,
     adopt_answer,
     begin_call,
+    missed_call,
     observe_deposit,
     stop_paying,
 )
@@ -73,6 +74,49 @@ def test_a_failed_call_costs_nothing_and_the_next_signs_at_least_one_more() -> N
 def test_a_free_answer_is_accepted() -> None:
     state, call = begin_call(PurseState(CHANNEL, deposit=1_000), "echo", b"{}", 100)
     assert accept_answer(state, call, b"ok", receipt_for(call, b"ok", 0)).spent == 0
+
+
+def test_a_signed_call_after_a_failed_one_goes_with_the_same_amount() -> None:
+    state, call = begin_call(PurseState(CHANNEL, deposit=1_000, signed=True), "echo", b"{}", 100)
+    state = accept_answer(state, call, FAILED, receipt_for(call, FAILED, 0))
+    state, again = begin_call(state, "echo", b"{}", 100)
+    assert (again.index, again.amount) == (1, 100)
+    state = accept_answer(state, again, b"ok", receipt_for(again, b"ok", 100))
+    state, cheaper = begin_call(state, "echo", b"{}", 0)
+    assert (cheaper.amount, state.highest) == (100, 100)
+
+
+def test_a_signed_call_is_never_given_up() -> None:
+    state, _ = begin_call(PurseState(CHANNEL, deposit=1_000, signed=True), "echo", b"{}", 100)
+    with pytest.raises(PolicyRefused) as caught:
+        abandon_call(state)
+    assert caught.value.code == "signed-call-outstanding"
+
+
+def test_the_answer_of_a_signed_call_that_was_refused_is_taken_over_and_that_of_another_is_not() -> None:
+    state, call = begin_call(PurseState(CHANNEL, deposit=1_000, signed=True), "echo", b"{}", 100)
+    adopted = adopt_answer(state, call, b"ok", receipt_for(call, b"ok", 100))
+    assert (adopted.spent, adopted.outstanding) == (100, None)
+    other = replace(call, request=b"[]")
+    with pytest.raises(PolicyRefused) as caught:
+        adopt_answer(state, other, b"ok", receipt_for(other, b"ok", 100))
+    assert caught.value.code == "call-outstanding"
+
+
+def test_a_call_that_another_copy_of_the_record_made_gives_the_state_that_the_other_has() -> None:
+    state = PurseState(CHANNEL, deposit=1_000, signed=True, spend_limit=1)
+    free = replace(state, spend_limit=None)
+    for response, charge in ((b"ok", 100), (FAILED, 0), (b"ok", 70)):
+        free, made = begin_call(free, "echo", b"{}", 100 if charge != 70 else 70)
+        state, missed = missed_call(state, "echo", b"{}", made.price)
+        assert missed == made
+        free = accept_answer(free, made, response, receipt_for(made, response, charge))
+        state = adopt_answer(state, missed, response, receipt_for(made, response, charge))
+    assert replace(state, spend_limit=None) == free
+    state, _ = missed_call(state, "echo", b"{}", 1)
+    with pytest.raises(PolicyRefused) as caught:
+        missed_call(state, "echo", b"{}", 1)
+    assert caught.value.code == "call-outstanding"
 
 
 def test_one_call_at_a_time() -> None:

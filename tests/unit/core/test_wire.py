@@ -12,6 +12,7 @@ from aioum.core import wire
 from aioum.core.errors import AioumError
 from aioum.core.payment import CallReceipt, CloseRequest, ReadAccess, Statement
 from aioum.core.types import Address, Bytes32, ChannelId
+from tests.pens import ROSTER
 
 SECRET = b"s" * 32
 CHANNEL = ChannelId(b"\x22" * 32)
@@ -68,8 +69,17 @@ def test_credentials_survive_their_header() -> None:
     opening = replace(VOUCHER, action="open", transaction=Bytes32(b"\x05" * 32), source=None)
     top_up = wire.Credential(CHALLENGE, "topUp", CHANNEL, transaction=Bytes32(b"\x06" * 32))
     signed = replace(VOUCHER, submission={"seat": "main", "cursor": 3})
-    for credential in (VOUCHER, opening, top_up, signed):
+    shown = replace(opening, roster=ROSTER.to_json())
+    both = replace(shown, submission={"seat": "main", "cursor": 3})
+    for credential in (VOUCHER, opening, top_up, signed, shown, both):
         assert wire.Credential.from_header(credential.header()) == credential
+
+
+def test_a_roster_comes_with_an_opening_alone() -> None:
+    shown = replace(VOUCHER, roster=ROSTER.to_json())
+    read = wire.Credential.from_header(shown.header())
+    # A seat's envelope has exactly its members, so whoever reads it as one refuses it.
+    assert (read.roster, read.submission) == (None, {"roster": ROSTER.to_json()})
 
 
 def _credential(change: Callable[[dict[str, object]], object]) -> str:
@@ -88,6 +98,16 @@ def _credential(change: Callable[[dict[str, object]], object]) -> str:
         (lambda v: v["payload"].update(cumulativeAmount="01"), "credential-malformed"),
         (lambda v: v["payload"].update(signature="zz"), "credential-malformed"),
         (lambda v: v["payload"].update(aioum=[]), "credential-malformed"),
+        (
+            lambda v: v["payload"].update(
+                action="open", type="hash", hash="0x" + "05" * 32, aioum={"roster": {}}
+            ),
+            "credential-malformed",
+        ),
+        (
+            lambda v: v["payload"].update(action="topUp", type="hash", hash="0x" + "05" * 32, aioum={}),
+            "credential-malformed",
+        ),
         (lambda v: v["payload"].update(action="close"), "action-unsupported"),
         (lambda v: v["payload"].update(action="open", type="permit2"), "action-unsupported"),
         (lambda v: v["payload"].update(action="open", type="hash", hash="0x"), "credential-malformed"),

@@ -9,8 +9,9 @@ from aioum.core.types import ChannelId
 from aioum_node.recovery import interrupt_session, recover_interrupted
 from aioum_node.retention import RetentionLoop, remove_old
 from aioum_node.store.sqlite import STORE_FILE, SqliteStore
+from tests.pens import Pen
 from tests.unit.node.store.conformance import admitted
-from tests.unit.node.store.samples import NOW_MS, PRICE, answer, channel, facts, opened
+from tests.unit.node.store.samples import NOW_MS, PRICE, answer, channel, facts, opened, signed_facts
 
 RETENTION_MS = 1_000
 
@@ -21,11 +22,16 @@ async def store(tmp_path: Path) -> AsyncIterator[SqliteStore]:
         yield opened_store
 
 
+async def admitted_signed(store: SqliteStore, number: int, count: int) -> None:
+    await store.open(signed_facts(number), opened(number, signed=True), NOW_MS)
+    pen = Pen(channel(number))
+    for cursor in range(count):
+        await admitted(store, number, 100 * PRICE, envelope=pen.sign(b"{}", cursor))
+
+
 async def test_interrupted_calls_are_recorded_as_failed_and_cost_nothing(store: SqliteStore) -> None:
     for number in (1, 2):
-        await store.open(facts(number), opened(number, signed=True), NOW_MS)
-        for cursor in range(100):
-            await admitted(store, number, 100 * PRICE, cursor=cursor)
+        await admitted_signed(store, number, 100)
         await store.record(channel(number), 50, answer(), NOW_MS)
     assert await recover_interrupted(store, NOW_MS) == 198
     assert await recover_interrupted(store, NOW_MS) == 0
@@ -43,9 +49,7 @@ async def test_interrupted_calls_are_recorded_as_failed_and_cost_nothing(store: 
 
 async def test_interrupting_one_session_leaves_the_others_calls_alone(store: SqliteStore) -> None:
     for number in (1, 2):
-        await store.open(facts(number), opened(number, signed=True), NOW_MS)
-        for cursor in range(70):
-            await admitted(store, number, 100 * PRICE, cursor=cursor)
+        await admitted_signed(store, number, 70)
     stored = await store.session(channel(1))
     assert stored is not None
     await interrupt_session(store, stored, NOW_MS)

@@ -1,6 +1,7 @@
 """An honest session of six calls, its package, and a chain that is data. Keys are those of the vectors."""
 
 import copy
+import hashlib
 import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -11,10 +12,15 @@ from aioum.chain.model import BlockRef, ChainSession, RegisteredTerms
 from aioum.core.card import descriptor_hash
 from aioum.core.evidence import ChannelFacts, ServiceTerms, build_package
 from aioum.core.evidence_reading import EvidencePackage, read_package
+from aioum.core.evidence_submissions import SubmissionEntry, Submissions
 from aioum.core.hextext import address, address_text
 from aioum.core.payment import CallReceipt, Domain, Statement, Terms, Voucher
 from aioum.core.problem import is_problem, problem_bytes
 from aioum.core.signing import LocalKey
+from aioum.core.submission.chain import genesis, paid_session_id
+from aioum.core.submission.envelope import Envelope
+from aioum.core.submission.keys import SubmissionKey
+from aioum.core.submission.roster import Roster, RosterEntry
 from aioum.core.transcript import Entry, canonical_request, entry_leaf, transcript_root
 from aioum.core.types import ZERO_ADDRESS, ZERO_BYTES32, Address, Bytes32, ChannelId
 from aioum.verify.hooks import VerifyHooks
@@ -115,6 +121,39 @@ def charges(calls: Sequence[Entry]) -> list[int]:
 
 
 CHARGES = tuple(charges(entries()))
+SEATS = ("client", "researcher")
+"""Seats of the signed session; they take turns."""
+
+
+def seat_key(seat: str) -> SubmissionKey:
+    """A seat's key, for tests alone."""
+    return SubmissionKey(hashlib.sha256(f"seat {seat}".encode()).digest())
+
+
+def seat_envelopes(
+    channel_id: ChannelId,
+    roster: Roster,
+    requests: Sequence[tuple[str, str]],
+    keys: Callable[[str], SubmissionKey] = seat_key,
+) -> list[Envelope]:
+    """The envelopes of calls, each given as seat and canonical request, in their order."""
+    session_id = paid_session_id(channel_id)
+    heads = {seat: genesis(session_id, seat, roster.hash) for seat in roster.seats}
+    envelopes = []
+    for index, (seat, request) in enumerate(requests):
+        envelope = Envelope.sign(
+            keys(seat),
+            channel_id,
+            request.encode(),
+            seat=seat,
+            submission_id=f"{seat}-{index}",
+            cursor=index,
+            client_time=1_799_990_000_000 + index,
+            prev_head=heads[seat],
+        )
+        heads[seat] = envelope.submission(channel_id, request.encode()).head()
+        envelopes.append(envelope)
+    return envelopes
 
 
 @dataclass(frozen=True)
@@ -139,6 +178,28 @@ class Honest:
     registry: Address = REGISTRY
     token: Address = TOKEN
     service_id: int = 1
+    seats: tuple[str, ...] = ()
+
+    @property
+    def roster(self) -> Roster | None:
+        """Who signs calls; None in an unsigned session."""
+        if not self.seats:
+            return None
+        return Roster.of(*(RosterEntry(seat, seat_key(seat).public_key) for seat in self.seats))
+
+    def submissions(self, unanswered: str | None = None) -> Submissions | None:
+        """Roster and envelopes; `unanswered` is the request of one more signed call without an answer."""
+        if self.roster is None:
+            return None
+        asked = [call.request for call in self.calls] + ([] if unanswered is None else [unanswered])
+        turns = [(self.seats[index % len(self.seats)], request) for index, request in enumerate(asked)]
+        signed = [
+            SubmissionEntry(index, envelope)
+            for index, envelope in enumerate(seat_envelopes(self.channel_id, self.roster, turns))
+        ]
+        if unanswered is not None:
+            signed[-1] = replace(signed[-1], request=unanswered.encode())
+        return Submissions(self.roster, tuple(signed))
 
     @property
     def service(self) -> ServiceTerms:
@@ -171,7 +232,7 @@ class Honest:
             authorized_signer=self.authorized_signer,
             nonce=self.nonce,
             terms_hash=self.terms_hash,
-            roster_hash=ZERO_BYTES32,
+            roster_hash=ZERO_BYTES32 if self.roster is None else self.roster.hash,
         )
 
     @property
@@ -227,6 +288,7 @@ class Honest:
             "card": self.card,
             "receipts": [self.receipt(index) for index in range(len(self.calls))],
             "statement": self.statement(),
+            "submissions": None if "submissions" in replaced else self.submissions(),
         }
         return build_package(**{**facts, **replaced})
 

@@ -516,13 +516,12 @@ async def test_a_disclosed_package_that_shows_nothing_fails() -> None:
 
 
 async def test_evidence_that_this_version_cannot_judge_is_named() -> None:
-    package = {**HONEST.package(), "submissions": {"roster": {}}, "log": {"checkpoint": "…"}}
+    package = {**HONEST.package(), "log": {"checkpoint": "…"}}
 
     report = await judge(package, HONEST.chain())
 
     assert report.exit_code == 0
-    for name in ("submissions", "log"):
-        assert row(report, name).codes == ("unsupported-evidence",)
+    assert row(report, "log").codes == ("unsupported-evidence",)
 
 
 async def test_a_channel_without_terms_has_no_receipt_signer_and_needs_no_root() -> None:

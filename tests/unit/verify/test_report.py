@@ -8,8 +8,9 @@ import pytest
 from aioum.core.evidence import disclose
 from aioum.core.hextext import to_hex
 from aioum.verify.report import MAX_LISTED_FINDINGS, NUMBERS, Finding, Findings, Status, failed
-from tests.unit.verify.honest import BLOCK, Honest, edited, judge
+from tests.unit.verify.honest import BLOCK, SEATS, Honest, edited, judge
 from tests.unit.verify.tampering import CASES
+from tests.unit.verify.tampering_signed import CASES as SIGNED_CASES
 
 HONEST = Honest()
 
@@ -63,6 +64,11 @@ async def test_the_documented_codes_cover_what_the_checks_say(repository: Path) 
         offline = await judge(tampered.package, None)
         for check in (*online.checks, *offline.checks):
             assert set(check.codes) <= documented[check.name][column[check.status]]
+    for signed_case in SIGNED_CASES.values():
+        told = signed_case(Honest(seats=SEATS))
+        for chain in (told.told.chain(), None):
+            for check in (await judge(told.package, chain)).checks:
+                assert set(check.codes) <= documented[check.name][column[check.status]]
 
 
 async def test_a_report_names_the_block_of_its_chain_facts() -> None:

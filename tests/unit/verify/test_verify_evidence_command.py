@@ -5,13 +5,16 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from aioum.core.evidence import package_bytes
-from tests.unit.verify.honest import COMMAND, Honest, edited
+from aioum.core.submission.framing import encode_base64
+from aioum.replay.paid.export import export_replay
+from tests.unit.verify.honest import COMMAND, SEATS, Honest, edited, read
 from tests.unit.verify.tampering import CASES
 
 HONEST = Honest()
@@ -156,6 +159,11 @@ def test_marks_that_an_encoding_lacks_do_not_break_the_report(run: Run, evidence
 
 
 EXPORTER = """
+import json
+
+def whole(*, session, node_dir, claim, narrative):
+    return json.loads((node_dir / "evidence.json").read_text())
+
 def export_package(*, session, node_dir, claim, narrative):
     return {"calls": [], "session": session, "dir": node_dir.name, "claim": claim, "narrative": narrative}
 """
@@ -169,6 +177,7 @@ def exporter(tmp_path: Path) -> dict[str, str]:
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: tape-store\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text(
         "[aioum.exporters]\ntape = tape_store:export_package\nbroken = tape_store:absent\n"
+        "whole = tape_store:whole\n"
     )
     (tmp_path / "site" / "tape_store.py").write_text(EXPORTER)
     return {"PYTHONPATH": str(tmp_path / "site")}
@@ -189,6 +198,33 @@ def test_export_writes_what_the_registered_exporter_gives_as_canonical_json(
     assert printed.stdout == package_bytes(expected)
     assert (tmp_path / "out.json").read_bytes() == package_bytes(expected)
     assert written.stdout == b""
+
+
+def test_an_exported_session_can_be_written_as_a_replay_artifact(
+    run: Run, tmp_path: Path, evidence: Path, exporter: dict[str, str]
+) -> None:
+    options = ["--export", "--store", "whole", "--session", "7", "--node-dir", tmp_path]
+
+    result = run(*options, "--format", "gaos-replay", **exporter)
+
+    assert result.returncode == 0
+    assert result.stdout == export_replay(read(HONEST.package()))
+
+
+def test_heads_that_the_client_kept_show_a_tail_that_was_cut_off(run: Run, tmp_path: Path) -> None:
+    signed = Honest(seats=SEATS)
+    path = tmp_path / "signed.json"
+    path.write_bytes(package_bytes(replace(signed, calls=signed.calls[:5]).package()))
+    last = signed.submissions().entries[5].envelope  # type: ignore[union-attr]
+    head = encode_base64(last.submission(signed.channel_id, signed.calls[5].request.encode()).head())
+
+    without = run(path, "--offline", "--json")
+    cut = run(path, "--offline", "--json", "--head", f"researcher={head}")
+    malformed = run(path, "--offline", "--head", "researcher")
+
+    assert (without.returncode, cut.returncode, malformed.returncode) == (0, 1, 2)
+    assert statuses(cut)["submissions"] == "fail"
+    assert b"[heads-invalid]" in malformed.stderr
 
 
 def test_an_export_that_cannot_be_written_or_loaded_ends_with_2(

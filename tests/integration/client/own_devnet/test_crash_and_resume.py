@@ -1,8 +1,9 @@
 """A client killed at every single step, then started again: one deposit, no call twice, both records the
 same.
 
-Steps are the durable writes, the paid requests and the broadcasts of transactions; each is crashed just
-before and just after it happened.
+Steps are the durable writes, of keys as well, the signatures of calls, the paid requests and the broadcasts
+of transactions; each is crashed just before and just after it happened. No crash makes a client sign a second
+call on one head.
 """
 
 import asyncio
@@ -18,11 +19,12 @@ import pytest
 from aioum.chain.client import Chain
 from aioum.core.hextext import channel_id, to_hex
 from aioum.core.signing import LocalKey
+from aioum.core.submission.framing import encode_base64
 from aioum.devnet.running import RunningDevnet
 from tests.integration.client.scripted_operator import ScriptedOperator
 from tests.integration.conftest import FundAccount
 
-CALLS, DEPOSIT, TOP_UP = 2, 1_000, 500
+CALLS, DEPOSIT, TOP_UP = 3, 1_000, 500
 SIDE_BY_SIDE = 4
 
 Check = Callable[["Program", LocalKey, int], Awaitable[None]]
@@ -115,7 +117,8 @@ async def test_killed_at_any_step_a_client_buys_each_call_once_and_settles(
     accounts = [(await fund_account()).key for _ in programs]
     whole = await programs[0].run(make_job(tmp_path / "whole", devnet, accounts[0], scripted, "buy"))
     steps = whole["result"]["steps"]
-    assert {"before create", "after save", "before request", "after broadcast"} <= set(steps)
+    assert {"before keys", "after keys", "before create", "after create"} <= set(steps)
+    assert {"before sign", "after sign", "before save", "before request", "after broadcast"} <= set(steps)
 
     async def check(program: Program, key: LocalKey, number: int) -> None:
         name = f"step {number}, {steps[number - 1]}"
@@ -127,7 +130,14 @@ async def test_killed_at_any_step_a_client_buys_each_call_once_and_settles(
         assert (result["sessions"], await opened_sessions(chain, key) - before) == (1, 1), name
         channel = channel_id(result["channel"])
         assert result["responses"] == [str(call) for call in range(CALLS)], name
-        assert [text for at, text in scripted.runs if at == channel] == ["0", "1"], name
+        assert [text for at, text in scripted.runs if at == channel] == ["0", "1", "2"], name
+        assert [len(sent) for sent in scripted.envelopes_of(channel)] == [1] * CALLS, name
+        last = {call.envelope.seat: call for call in scripted.calls[channel] if call.envelope}
+        assert result["heads"] == {
+            seat: encode_base64(call.envelope.submission(channel, call.request).head())
+            for seat, call in last.items()
+            if call.envelope
+        }, name
         assert (result["spent"], result["deposit"]) == (100 * CALLS, DEPOSIT + TOP_UP), name
         on_chain = await chain.session(channel)
         assert on_chain is not None

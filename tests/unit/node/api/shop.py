@@ -22,7 +22,10 @@ from aioum.chain.signers import LocalSigner
 from aioum.core.canonical import canonical_bytes
 from aioum.core.ledger import Limits, SessionState
 from aioum.core.payment import CloseRequest, Domain, ReadAccess, Terms, Voucher, terms_hash
+from aioum.core.seats import NO_SEATS, Seats
 from aioum.core.signing import LocalKey, require_signer
+from aioum.core.submission.envelope import Envelope
+from aioum.core.transcript import canonical_request
 from aioum.core.types import ZERO_ADDRESS, ZERO_BYTES32, Address, Bytes32, ChannelId
 from aioum.core.wire import (
     RECEIPT_HEADER,
@@ -43,6 +46,7 @@ from aioum_node.service import ServiceTool, ToolFunction, load_tools
 from aioum_node.settings import Settings
 from aioum_node.store.port import SessionFacts
 from aioum_node.store.sqlite import SqliteStore
+from tests.pens import ROSTER, Pen
 
 OPERATOR = LocalKey(b"\x01" * 32)
 CLIENT = LocalKey(b"\x02" * 32)
@@ -101,7 +105,7 @@ class Shop:
         self.challenge = Challenge.issue(SECRET, "aioum", {"amount": "1"}, None)
 
     async def open_session(self, deposit: int = DEPOSIT, **changes: Any) -> ChannelId:
-        """A session that the node adopted earlier."""
+        """A session that the node adopted earlier; signed where it has a roster's hash."""
         number = next(_numbers)
         facts = SessionFacts(
             channel_id=ChannelId(number.to_bytes(32, "big")),
@@ -121,8 +125,32 @@ class Shop:
             terms=self.registration.terms,
         )
         facts = dataclasses.replace(facts, **changes)
-        await self.store.open(facts, SessionState(facts.channel_id, deposit=deposit), 0)
+        seats = NO_SEATS if facts.roster is None else Seats.at_genesis(facts.channel_id, facts.roster)
+        state = SessionState(facts.channel_id, deposit=deposit, signed=facts.signed, seats=seats)
+        await self.store.open(facts, state, 0)
         return facts.channel_id
+
+    async def open_signed(self, deposit: int = DEPOSIT, *, shown: bool = True, **changes: Any) -> Pen:
+        """A signed session, and the pen of its client; shown: the node has the roster."""
+        roster = ROSTER if shown else None
+        return Pen(await self.open_session(deposit, roster_hash=ROSTER.hash, roster=roster, **changes))
+
+    async def ask(
+        self,
+        pen: Pen,
+        cursor: int,
+        amount: int,
+        tool: str = "shout",
+        arguments: Any = None,
+        *,
+        envelope: Envelope | None = None,
+        **changes: Any,
+    ) -> Reply:
+        """A signed call with its voucher; `envelope` instead of the pen's next."""
+        wanted = {"text": "hey"} if arguments is None else arguments
+        signed = envelope or pen.sign(canonical_request(tool, wanted).encode(), cursor)
+        changes = {"submission": signed.to_json(), **changes}
+        return await self.pay(pen.channel_id, amount, tool, wanted, **changes)
 
     def credential(
         self, channel_id: ChannelId, amount: int, *, key: LocalKey = CLIENT, **changes: Any
@@ -205,7 +233,7 @@ async def running_shop(
         offer = build_card(chosen, tools, facts)
         for tool_id in drop_tools:
             del tools[tool_id]
-        limits = Limits(max_unpaid_calls=chosen.max_unpaid_calls)
+        limits = Limits(max_in_flight=1, max_unpaid_calls=chosen.max_unpaid_calls)
         store = await stack.enter_async_context(SqliteStore(folder / "store.sqlite3", limits))
         for card in (offer, *earlier):
             await store.put_card(card.descriptor_hash, card.canonical)

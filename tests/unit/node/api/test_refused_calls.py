@@ -174,14 +174,6 @@ async def test_expired_challenge_pays_vouchers_but_opens_nothing(shop: Shop) -> 
     assert (await shop.pay(channel, PRICE)).status == 200
 
 
-async def test_signed_submission_is_refused_in_an_unsigned_session(shop: Shop) -> None:
-    channel = await shop.open_session()
-
-    reply = await shop.pay(channel, PRICE, submission={"cursor": 0})
-
-    assert (reply.status, reply.code) == (403, "signed-session-unsupported")
-
-
 async def test_opening_a_known_session_again_runs_the_call(shop: Shop) -> None:
     channel = await shop.open_session()
 

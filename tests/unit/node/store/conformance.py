@@ -28,6 +28,7 @@ from aioum.core.transcript import frontier_root, leaf_hash
 from aioum.core.transcript import node_hash as transcript_node
 from aioum.core.types import Bytes32
 from aioum_node.store.port import MAX_CALLS, Store
+from tests.pens import Pen
 from tests.unit.node.store.samples import (
     NOW_MS,
     PRICE,
@@ -36,6 +37,7 @@ from tests.unit.node.store.samples import (
     facts,
     opened,
     request,
+    signed_facts,
 )
 
 LIMITS = Limits(max_in_flight=4, max_unpaid_calls=3)
@@ -164,17 +166,6 @@ class StoreConformance(ABC):
             step = store.admit(channel(1), request(amount), NOW_MS)
             assert await refused(step) == "amount-not-increasing"
 
-    async def test_in_a_signed_session_the_cursor_names_the_call(self, store: Store) -> None:
-        await store.open(facts(2), opened(2, signed=True), NOW_MS)
-        first = await admitted(store, 2, 5 * PRICE, cursor=0)
-        second = await admitted(store, 2, 5 * PRICE, cursor=1)
-        assert await store.admit(channel(2), request(5 * PRICE, cursor=0), NOW_MS) == Repeat(first)
-        assert await store.admit(channel(2), request(5 * PRICE, cursor=1), NOW_MS) == Repeat(second)
-        out_of_order = store.admit(channel(2), request(5 * PRICE, cursor=3), NOW_MS)
-        assert await refused(out_of_order) == "cursor-out-of-order"
-        other = store.admit(channel(2), request(5 * PRICE, cursor=1, text="[]"), NOW_MS)
-        assert await refused(other) == "cursor-conflict"
-
     async def test_two_hundred_identical_requests_at_once_are_one_call(self, store: Store) -> None:
         steps = await asyncio.gather(*(store.admit(channel(1), request(PRICE), NOW_MS) for _ in range(200)))
         assert sum(isinstance(step, Admitted) for step in steps) == 1
@@ -184,10 +175,6 @@ class StoreConformance(ABC):
         assert (stored.state.admitted, stored.state.reserved) == (1, PRICE)
 
     async def test_a_full_session_takes_no_further_call(self, store: Store) -> None:
-        await store.open(facts(2), replace(opened(2, signed=True), admitted=MAX_CALLS), NOW_MS)
-        last = store.admit(channel(2), request(PRICE, cursor=MAX_CALLS), NOW_MS)
-        # max_in_flight would refuse it too: every index counts as in flight here.
-        assert await refused(last) == "too-many-in-flight"
         frontier = Frontier(MAX_CALLS, (b"\x01" * 32,))
         await store.open(facts(3), replace(opened(3), admitted=MAX_CALLS, frontier=frontier), NOW_MS)
         assert await refused(store.admit(channel(3), request(PRICE), NOW_MS)) == "too-many-calls"
@@ -238,9 +225,10 @@ class StoreConformance(ABC):
     async def test_calls_recorded_out_of_order_join_the_root_in_order(
         self, store: Store, tmp_path: Path
     ) -> None:
-        await store.open(facts(2), opened(2, signed=True), NOW_MS)
+        await store.open(signed_facts(2), opened(2, signed=True), NOW_MS)
+        pen = Pen(channel(2))
         for cursor in range(4):
-            await admitted(store, 2, 4 * PRICE, cursor=cursor)
+            await admitted(store, 2, 4 * PRICE, envelope=pen.sign(b"{}", cursor))
         await store.record(channel(2), 2, answer("r2"), NOW_MS)
         await store.record(channel(2), 3, answer("r3", failed=True), NOW_MS)
         store = await self.reopened(store, tmp_path)

@@ -3,28 +3,33 @@ import multiprocessing
 import resource
 import sqlite3
 import stat
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import pytest
+from sqlite_utils import Database
 
 from aioum.core.errors import AioumError, ConfigError, OutcomeUnknown
-from aioum.core.ledger import Limits, Phase, seal
+from aioum.core.ledger import Call, Limits, Phase, seal
+from aioum.core.seats import NO_SEATS
 from aioum.core.types import Bytes32
+from aioum_node.store import rows
 from aioum_node.store.port import Store
 from aioum_node.store.reader import SqliteReader
-from aioum_node.store.schema import migrations
+from aioum_node.store.schema import APPLICATION_ID, migrations
 from aioum_node.store.sqlite import STORE_FILE, SqliteStore
-from tests.unit.node.store.conformance import LIMITS, StoreConformance, admitted
+from tests.unit.node.store.conformance import LIMITS, admitted
 from tests.unit.node.store.samples import NOW_MS, PRICE, answer, channel, facts, opened, request
+from tests.unit.node.store.signed_conformance import SignedSessionConformance, asked, opened_signed
 
 
-class TestSqliteStore(StoreConformance):
+class TestSqliteStore(SignedSessionConformance):
     def make(self, folder: Path) -> Store:
         return SqliteStore(folder / STORE_FILE, LIMITS)
 
 
-class TestSqliteStoreThatKeepsOneSessionInMemory(StoreConformance):
+class TestSqliteStoreThatKeepsOneSessionInMemory(SignedSessionConformance):
     def make(self, folder: Path) -> Store:
         return SqliteStore(folder / STORE_FILE, LIMITS, max_cached_sessions=1)
 
@@ -94,6 +99,42 @@ async def test_another_programs_file_is_left_alone(tmp_path: Path) -> None:
     assert reading.value.code == "store-foreign"
 
 
+def _store_of_unsigned_sessions(path: Path) -> None:
+    """A store as the version before signed sessions left it, with one call under way."""
+    connection = sqlite3.connect(path, isolation_level=None)
+    connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+    migrations.apply(Database(connection, execute_plugins=False), stop_before="m002_submissions")
+    connection.execute("INSERT INTO node VALUES (1, ?, 0)", (b"\x01" * 16,))
+    connection.execute(rows.INSERT_SESSION, rows.session_row(1, facts(1), NOW_MS))
+    state = replace(opened(1), admitted=1, accepted=PRICE, accepted_signature=b"v", reserved=PRICE)
+    columns = rows.account_row(1, state, NOW_MS, None, None)[:-1]
+    connection.execute(f"INSERT INTO accounts VALUES ({', '.join('?' * len(columns))})", columns)
+    call = Call(0, "echo", b"{}", PRICE, PRICE, PRICE.to_bytes(65, "big"))
+    columns = rows.call_row(1, 1 << rows.CALL_BITS, call, NOW_MS)
+    connection.execute(f"INSERT INTO calls VALUES ({', '.join('?' * len(columns))})", columns)
+    connection.close()
+
+
+async def test_a_store_from_before_signed_sessions_is_brought_up_to_date_and_goes_on(tmp_path: Path) -> None:
+    path = tmp_path / STORE_FILE
+    _store_of_unsigned_sessions(path)
+    reader = SqliteReader(path)
+    with pytest.raises(ConfigError) as outdated:
+        await reader.session(channel(1))
+    await reader.close()
+    async with SqliteStore(path, LIMITS) as store:
+        repeat = await store.admit(channel(1), request(PRICE), NOW_MS)
+        await store.record(channel(1), 0, answer(), NOW_MS)
+        following = await admitted(store, 1, 2 * PRICE)
+        stored = await store.session(channel(1))
+        pen = await opened_signed(store)
+        await asked(store, pen, 0)
+    assert outdated.value.code == "store-outdated"
+    assert (repeat.call.index, repeat.call.envelope, following.index) == (0, None, 1)
+    assert stored is not None
+    assert (stored.facts, stored.state.spent, stored.state.seats) == (facts(1), PRICE, NO_SEATS)
+
+
 async def test_a_file_of_newer_software_is_refused(tmp_path: Path) -> None:
     path = tmp_path / STORE_FILE
     async with SqliteStore(path, Limits()):
@@ -108,6 +149,11 @@ async def test_a_file_of_newer_software_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as caught:
         SqliteStore(path, Limits())
     assert caught.value.code == "store-too-new"
+    reader = SqliteReader(path)
+    with pytest.raises(ConfigError) as reading:
+        await reader.find(1)
+    await reader.close()
+    assert reading.value.code == "store-too-new"
 
 
 def test_a_file_that_is_no_database_fails_with_the_stores_code(tmp_path: Path) -> None:

@@ -1,0 +1,1 @@
+"""Recorded sessions as `gaos.replay` artifacts: reading, judging, writing."""

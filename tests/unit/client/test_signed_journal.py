@@ -1,0 +1,170 @@
+"""The durable record of signed sessions: heads follow from it, and it refuses what must never be signed."""
+
+import sqlite3
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from sqlite_utils import Database
+
+from aioum.client import journal as journal_module
+from aioum.client.book import Book
+from aioum.client.journal import SqliteJournal
+from aioum.client.journal_rows import fixed_values, mutable_values
+from aioum.client.records import CallPhase, CallRecord, SessionRecord
+from aioum.client.sqlite_writer import JournalError
+from aioum.core.errors import PolicyRefused
+from aioum.core.purse import Outstanding, accept_answer, begin_call
+from aioum.core.submission.chain import genesis, paid_session_id
+from aioum.core.types import Bytes32
+from tests.unit.client.records import ROSTER, make_record, signed_call
+from tests.unit.client.test_journal import signed_receipt
+
+REQUEST = b'{"arguments":{},"tool":"echo"}'
+
+
+@pytest.fixture
+async def journal(tmp_path: Path) -> AsyncIterator[SqliteJournal]:
+    journal = SqliteJournal(tmp_path / "sessions.sqlite3")
+    yield journal
+    await journal.aclose()
+
+
+def head_of(record: SessionRecord, seat: str) -> Bytes32:
+    return genesis(paid_session_id(record.channel_id), seat, ROSTER.hash)
+
+
+async def begun(book: Book, seat: str, name: str) -> CallRecord:
+    """One more signed call, kept and not answered."""
+    purse, call = begin_call(book.purse, "echo", REQUEST, 10)
+    head = book.seats.head(seat)
+    assert head is not None
+    record = signed_call(book.record.channel_id, call, head, seat, name)
+    await book.begin(purse, record)
+    return record
+
+
+async def answered(book: Book, seat: str, name: str) -> CallRecord:
+    """One more signed call with its answer."""
+    record = await begun(book, seat, name)
+    receipt = signed_receipt(record.call, book.record.channel_id, b"ok")
+    purse = accept_answer(book.purse, record.call, b"ok", receipt.receipt)
+    done = replace(record, phase=CallPhase.ANSWERED, status=200, response=b"ok", receipt=receipt)
+    await book.answer(purse, done)
+    return done
+
+
+async def test_a_signed_session_comes_back_with_roster_envelopes_and_heads(
+    journal: SqliteJournal, tmp_path: Path
+) -> None:
+    book = Book(journal, await journal.create(make_record(roster=ROSTER)), lambda: 1)
+    channel_id = book.record.channel_id
+    assert book.retained_heads == {seat: head_of(book.record, seat) for seat in ("client", "researcher")}
+    first = await answered(book, "client", "a")
+    second = await answered(book, "researcher", "b")
+    third = await begun(book, "client", "c")
+    await journal.aclose()
+    again = SqliteJournal(tmp_path / "sessions.sqlite3")
+    loaded = await Book.load(again, channel_id, lambda: 1)
+    assert loaded.record == book.record
+    assert loaded.purse.signed
+    assert loaded.made == [first, second, third]
+    assert loaded.seats == book.seats
+    assert first.envelope is not None
+    assert second.envelope is not None
+    assert third.envelope is not None
+    # The call without an answer moved the head that is signed on, and not the one that is retained.
+    assert third.envelope.prev_head == first.envelope.submission(channel_id, REQUEST).head()
+    assert loaded.seats.head("client") == third.envelope.submission(channel_id, REQUEST).head()
+    assert loaded.retained_heads == {
+        "client": third.envelope.prev_head,
+        "researcher": second.envelope.submission(channel_id, REQUEST).head(),
+    }
+    assert loaded.outstanding == third
+    await again.aclose()
+
+
+async def test_calls_of_one_amount_are_told_apart_by_their_index(journal: SqliteJournal) -> None:
+    record = await journal.create(make_record(roster=ROSTER))
+    head = head_of(record, "client")
+    first = signed_call(record.channel_id, Outstanding(0, "echo", REQUEST, 10, 10), head, name="a")
+    first = replace(first, phase=CallPhase.ANSWERED, response=b"")
+    assert first.envelope is not None
+    later = first.envelope.submission(record.channel_id, REQUEST).head()
+    second = signed_call(record.channel_id, Outstanding(1, "echo", REQUEST, 10, 10), later, name="b")
+    await journal.save(record, [first, second])
+    assert await journal.calls(record.channel_id) == [first, second]
+
+
+async def test_a_second_envelope_on_one_head_is_refused_by_the_file_itself(journal: SqliteJournal) -> None:
+    record = await journal.create(make_record(roster=ROSTER))
+    head = head_of(record, "client")
+    kept = signed_call(record.channel_id, Outstanding(0, "echo", REQUEST, 10, 10), head, name="a")
+    record = await journal.save(record, [replace(kept, phase=CallPhase.ANSWERED, response=b"")])
+    other = signed_call(record.channel_id, Outstanding(1, "echo", REQUEST, 10, 10), head, name="b")
+    with pytest.raises(JournalError) as caught:
+        await journal.save(record, [other])
+    assert caught.value.code == "journal-failed"
+    assert len(await journal.calls(record.channel_id)) == 1
+
+
+@pytest.mark.parametrize("name", ["another", "one"])
+async def test_a_kept_envelope_is_never_replaced(journal: SqliteJournal, name: str) -> None:
+    record = await journal.create(make_record(roster=ROSTER))
+    head = head_of(record, "client")
+    call = Outstanding(0, "echo", REQUEST, 10, 10)
+    kept = signed_call(record.channel_id, call, head, name="one")
+    record = await journal.save(record, [kept])
+    other = signed_call(record.channel_id, replace(call, request=b"{}"), head, name=name)
+    with pytest.raises(JournalError) as caught:
+        await journal.save(record, [other])
+    assert caught.value.code == "journal-failed"
+    # A voucher is not part of it.
+    funded = replace(kept, call=replace(call, amount=20), signature=b"\x0d" * 65)
+    await journal.save(record, [funded])
+    assert await journal.calls(record.channel_id) == [funded]
+
+
+async def test_a_signed_call_is_not_given_up(journal: SqliteJournal) -> None:
+    book = Book(journal, await journal.create(make_record(roster=ROSTER)), lambda: 1)
+    kept = await begun(book, "client", "a")
+    with pytest.raises(PolicyRefused) as caught:
+        await book.abandon()
+    assert caught.value.code == "signed-call-outstanding"
+    assert book.outstanding == kept
+
+
+async def test_a_journal_from_before_signed_calls_is_taken_over(tmp_path: Path) -> None:
+    path = tmp_path / "sessions.sqlite3"
+    connection = sqlite3.connect(path)
+    first, *_ = journal_module._migrations._migrations
+    journal_module._migrations.apply(Database(connection), stop_before="m002_signed_calls")
+    assert first.name == "m001_sessions_and_calls"
+    record = make_record()
+    columns = [name for name in journal_module._WRITTEN_COLUMNS if name != "roster"]
+    fixed = fixed_values(record)[:-1]
+    marks = ", ".join("?" * len(columns))
+    connection.execute(
+        f"INSERT INTO sessions ({', '.join(columns)}) VALUES ({marks})",
+        (*fixed, 7, *mutable_values(record)),
+    )
+    rows = [("3", 0, "abandoned", None), ("5", 0, "answered", b"ok"), ("6", 1, "outstanding", None)]
+    connection.executemany(
+        "INSERT INTO calls (session, amount, call_index, tool_id, request, price, signature, phase, status, "
+        "response) VALUES (1, ?, ?, 'echo', x'7b7d', '1', x'0c', ?, 0, ?)",
+        rows,
+    )
+    connection.commit()
+    connection.close()
+    for _ in range(2):
+        journal = SqliteJournal(path)
+        (loaded,) = await journal.sessions()
+        assert loaded.facts == record.facts
+        assert not loaded.purse.signed
+        calls = await journal.calls(record.channel_id)
+        assert [(call.number, call.call.index, call.phase, call.response) for call in calls] == [
+            (int(amount), index, phase, response) for amount, index, phase, response in rows
+        ]
+        assert loaded.purse.outstanding == calls[2].call
+        await journal.aclose()
