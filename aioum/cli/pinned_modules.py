@@ -1,7 +1,7 @@
 """Modules for `verify-evidence --reexec`: from files, or from the place that a card names.
 
-A card is its operator's word, so its `uri` may name anything. Whatever is read is bounded, and used only
-where its digest is the pinned one.
+A card is its operator's word, so its `uri` may name anything. Nothing but regular files and machines of the
+public Internet is asked, whatever is read is bounded, and it is used only where its digest is the pinned one.
 """
 
 from __future__ import annotations
@@ -12,16 +12,17 @@ import os
 import stat
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote, unquote_to_bytes, urlsplit
 from urllib.request import url2pathname
 
-from aioum.core.errors import AioumError, InvalidInput, OutcomeUnknown
+from aioum.core.errors import AioumError, InvalidInput
 from aioum.kits.wasm import MAX_MODULE_BYTES
 
+if TYPE_CHECKING:
+    from aioum.kits.fetch import KitFetcher
+
 TIMEOUT_SECONDS: Final = 60.0
-_CONNECT_SECONDS = 10.0
-_LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
 class ModuleUnreadable(AioumError):
@@ -45,41 +46,49 @@ def read_modules(files: Iterable[Path]) -> list[bytes]:
     return modules
 
 
-async def fetch_module(uri: str, *, offline: bool = False) -> bytes:
-    """Read a module at an `https:`, `file:` or `data:` URI, without redirects.
+async def fetch_module(uri: str, *, offline: bool = False, fetcher: KitFetcher | None = None) -> bytes:
+    """Read a module at an `https:`, `file:` or `data:` URI.
 
     Args:
-        uri: `http:` is taken too where it names this machine.
+        uri: as the card has it.
         offline: ask no network.
+        fetcher: asks by HTTPS; by default as for kits: without redirects, and of public addresses alone.
 
     Raises:
         ModuleUnreadable: whatever the reason.
     """
     try:
         parts = urlsplit(uri)
-        host = parts.hostname
         if parts.scheme == "data":
             return _inline(uri)
-        if parts.scheme == "file" and host in (None, "localhost"):
+        if parts.scheme == "file" and parts.hostname in (None, "localhost"):
             return await asyncio.to_thread(_read_file, Path(url2pathname(parts.path)))
     except (ValueError, OSError) as error:
         raise ModuleUnreadable(f"{uri!r:.200}: {error}") from error
     if offline:
         raise ModuleUnreadable(f"{uri!r:.200} is not on this machine, and no network is asked")
-    if parts.scheme == "https" or (parts.scheme == "http" and host in _LOOPBACK):
-        return await _download(uri)
+    if parts.scheme == "https":
+        return await _download(uri, fetcher)
     raise ModuleUnreadable(f"{uri!r:.200} is no https, file or data URI")
 
 
 def _read_file(path: Path) -> bytes:
-    # Opened before it is looked at, and never waited for: a pipe or a device has no end.
+    # Looked at before it is opened, for opening a device can have effects; and again once it is open.
+    _require_module_file(os.stat(path))
     with open(path, "rb", opener=_open_without_waiting) as stream:
-        if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
-            raise ModuleUnreadable("it is no file")
+        _require_module_file(os.fstat(stream.fileno()))
         data = stream.read(MAX_MODULE_BYTES + 1)
     if len(data) > MAX_MODULE_BYTES:
         raise ModuleUnreadable(f"it is longer than {MAX_MODULE_BYTES} bytes")
     return data
+
+
+def _require_module_file(status: os.stat_result) -> None:
+    if not stat.S_ISREG(status.st_mode):
+        raise ModuleUnreadable("it is no file")
+    # The kernel's own files, which reading can block on or use up, say that they are empty.
+    if not 0 < status.st_size <= MAX_MODULE_BYTES:
+        raise ModuleUnreadable(f"it has {status.st_size} bytes, and a module has 1 to {MAX_MODULE_BYTES}")
 
 
 def _open_without_waiting(path: str, flags: int) -> int:
@@ -95,18 +104,12 @@ def _inline(uri: str) -> bytes:
     return unquote_to_bytes(body)
 
 
-async def _download(url: str) -> bytes:
-    from aioum.client.http import HttpTransport
+async def _download(url: str, fetcher: KitFetcher | None) -> bytes:
+    if fetcher is None:
+        from aioum.client.kit_download import HttpsKitFetcher
 
-    transport = HttpTransport(connect_timeout_seconds=_CONNECT_SECONDS)
+        fetcher = HttpsKitFetcher(timeout_seconds=TIMEOUT_SECONDS)
     try:
-        answer = await transport.request(
-            "GET", url, headers={}, body=None, max_bytes=MAX_MODULE_BYTES, timeout_seconds=TIMEOUT_SECONDS
-        )
-    except OutcomeUnknown as error:
-        raise ModuleUnreadable(str(error)) from error
-    finally:
-        await transport.aclose()
-    if answer.status != 200:
-        raise ModuleUnreadable(f"{url!r:.200} answers with status {answer.status}")
-    return answer.body
+        return await fetcher.fetch(url, max_bytes=MAX_MODULE_BYTES)
+    except AioumError as error:
+        raise ModuleUnreadable(f"{url!r:.200}: {error}") from error

@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from shutil import which
-from typing import IO, Final
+from typing import Final
 
 from aioum.core.errors import AioumError
 from aioum.kits.archive import content_digest, write_archive
@@ -146,8 +146,8 @@ class ContainerRunner:
 
     def _run(self, arguments: list[str], container: str, request: bytes, limits: RunLimits) -> RunResult:
         environment = {**self.environment, "PATH": PATH}
-        # Files for what is short: only stdout needs watching while the kit runs.
-        with tempfile.TemporaryFile() as stdin, tempfile.TemporaryFile() as stderr:
+        complaint = bytearray()
+        with tempfile.TemporaryFile() as stdin:
             stdin.write(request)
             stdin.seek(0)
             try:
@@ -155,7 +155,7 @@ class ContainerRunner:
                     arguments,
                     stdin=stdin,
                     stdout=subprocess.PIPE,
-                    stderr=stderr,
+                    stderr=subprocess.PIPE,
                     env=environment,
                     cwd="/",
                     start_new_session=True,
@@ -166,14 +166,14 @@ class ContainerRunner:
                 ) from error
             with process:
                 try:
-                    result = _watch(process, limits)
+                    result = _watch(process, limits, complaint)
                 finally:
                     if process.poll() is None:
                         # The engine's command is only a client: ending it leaves the container running.
                         self._remove(container, environment)
                         process.kill()
             if result.stopped is None and process.returncode != 0:
-                said = _said(stderr)
+                said = _said(complaint)
                 if process.returncode == _ENGINE_FAILED:
                     raise RunnerUnavailable(f"{self.engine} did not run it: {said[0]}")
                 return RunResult(b"", "kit-run-failed", f"status {process.returncode}: {said[-1]}")
@@ -194,25 +194,33 @@ class ContainerRunner:
             )
 
 
-def _watch(process: subprocess.Popen[bytes], limits: RunLimits) -> RunResult:
-    """Read what the kit prints until it ends or exceeds a limit."""
-    stream = process.stdout
-    assert stream is not None  # noqa: S101 - it was asked for
+def _watch(process: subprocess.Popen[bytes], limits: RunLimits, complaint: bytearray) -> RunResult:
+    """Read what the kit prints, its complaints too, until it ends or exceeds a limit."""
     deadline = time.monotonic() + limits.wall_seconds
     output = bytearray()
     with selectors.DefaultSelector() as selector:
-        selector.register(stream, selectors.EVENT_READ)
-        while selector.select(max(0.0, deadline - time.monotonic())):
-            chunk = os.read(stream.fileno(), 65_536)
-            if not chunk:
-                try:
-                    process.wait(max(0.0, deadline - time.monotonic()))
-                except subprocess.TimeoutExpired:
-                    break
-                return RunResult(bytes(output))
-            output += chunk
-            if len(output) > limits.output_bytes:
-                return RunResult(b"", "kit-run-output-exceeded", f"more than {limits.output_bytes} bytes")
+        for stream, taken in ((process.stdout, output), (process.stderr, complaint)):
+            assert stream is not None  # noqa: S101 - it was asked for
+            selector.register(stream, selectors.EVENT_READ, taken)
+        while selector.get_map():
+            ready = selector.select(max(0.0, deadline - time.monotonic()))
+            if not ready or time.monotonic() > deadline:
+                return _late(limits)
+            for key, _ in ready:
+                chunk = os.read(key.fd, 65_536)
+                if not chunk:
+                    selector.unregister(key.fileobj)
+                key.data.extend(chunk)
+                if len(key.data) > limits.output_bytes:
+                    return RunResult(b"", "kit-run-output-exceeded", f"more than {limits.output_bytes} bytes")
+    try:
+        process.wait(max(0.0, deadline - time.monotonic()))
+    except subprocess.TimeoutExpired:
+        return _late(limits)
+    return RunResult(bytes(output))
+
+
+def _late(limits: RunLimits) -> RunResult:
     return RunResult(b"", "kit-run-timeout", f"no end within {limits.wall_seconds:g} s")
 
 
@@ -224,8 +232,7 @@ def _holds(folder: Path, kit: Kit) -> bool:
         return False
 
 
-def _said(stderr: IO[bytes]) -> list[str]:
+def _said(complaint: bytearray) -> list[str]:
     """Lines of standard error: an engine says first what is wrong, a program last."""
-    stderr.seek(0)
-    lines = stderr.read(_MAX_COMPLAINT_BYTES).decode(errors="replace").strip().splitlines()
+    lines = complaint[:_MAX_COMPLAINT_BYTES].decode(errors="replace").strip().splitlines()
     return [line[:200] for line in lines] or ["it said nothing"]

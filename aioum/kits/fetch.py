@@ -19,6 +19,8 @@ from aioum.kits.reference import MAX_MIRROR_CHARACTERS, KitReference
 IpAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 _NAT64: Final = ipaddress.ip_network("64:ff9b::/96")
+_UNICAST: Final = ipaddress.ip_network("2000::/3")
+"""All of IPv6 that is given out; beyond it, site-local and IPv4-compatible addresses pass as global."""
 
 
 class FetchFailed(AioumError):
@@ -114,7 +116,10 @@ def require_public_address(address: IpAddress) -> None:
     Raises:
         PolicyRefused: `kit-mirror-address-refused`.
     """
-    if not all(inner.is_global and not inner.is_multicast for inner in _meant(address)):
+    if not all(
+        inner.is_global and not inner.is_multicast and (inner.version == 4 or inner in _UNICAST)
+        for inner in _meant(address)
+    ):
         raise PolicyRefused(
             f"{address} is not an address of the public Internet", code="kit-mirror-address-refused"
         )

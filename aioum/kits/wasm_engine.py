@@ -80,9 +80,14 @@ def _compiled(wasm: bytes) -> wasmtime.Module:
     if not wasm.startswith(b"\0asm"):
         raise Stop("wasm-module-invalid", "it does not begin as a WebAssembly module does")
     try:
-        return wasmtime.Module(_ENGINE, wasm)
+        wasmtime.Module.validate(_ENGINE, wasm)
     except wasmtime.WasmtimeError as error:
         raise Stop("wasm-module-invalid", _line(error)) from error
+    try:
+        return wasmtime.Module(_ENGINE, wasm)
+    except wasmtime.WasmtimeError as error:
+        # The module is a good one: what failed is this compiler or this machine.
+        raise Stop("wasm-process-failed", _line(error)) from error
 
 
 def _entry(
@@ -93,7 +98,8 @@ def _entry(
     except wasmtime.WasmtimeError as error:
         text = _line(error)
         exceeded = "memory limits" in text or "table limits" in text or "resource limit" in text
-        raise Stop("wasm-memory-exceeded" if exceeded else "wasm-module-invalid", text) from error
+        # Imports and limits are the module's; anything else that keeps it from starting is this machine's.
+        raise Stop("wasm-memory-exceeded" if exceeded else "wasm-process-failed", text) from error
     entry = instance.exports(store).get(name)
     if not isinstance(entry, wasmtime.Func):
         raise Stop("wasm-module-invalid", f"it exports no function {name}")

@@ -168,13 +168,19 @@ class Preview1:
         Raises:
             Stop: `wasm-import-unknown`, one of them is no function of wasi-preview1.
         """
-        for wanted in {(entry.module, entry.name or ""): entry for entry in module.imports}.values():
+        defined: dict[str, tuple[str, list[str]]] = {}
+        for wanted in module.imports:
             name, kind = wanted.name or "", wanted.type
             if wanted.module != MODULE or not isinstance(kind, wasmtime.FuncType):
                 raise _unknown(wanted.module, name)
             parameters = "".join("I" if str(part) == "i64" else str(part)[0] for part in kind.params)
             results = [str(part) for part in kind.results]
-            if name in REFUSED and results == ["i32"]:
+            if name in defined:
+                if defined[name] != (parameters, results):
+                    raise _unknown(wanted.module, name)
+                continue
+            defined[name] = parameters, results
+            if name in REFUSED and results == ["i32"] and set(parameters) <= {"i", "I"}:
                 linker.define_func(MODULE, name, kind, self._refuse(REFUSED[name]))
             elif name in self._served and self._served[name][:2] == (parameters, results == ["i32"]):
                 linker.define_func(MODULE, name, kind, self._serve(self._served[name][2]), access_caller=True)

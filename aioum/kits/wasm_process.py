@@ -28,7 +28,11 @@ def main() -> None:
         # RuntimeError: its own, on a platform that it has no library for.
         answer(sys.stdout.buffer, {"code": "wasm-unavailable", "detail": str(error)[:300]}, b"")
         return
-    confine(job)
+    try:
+        confine(job)
+    except MemoryError as error:
+        answer(sys.stdout.buffer, {"code": "wasm-process-failed", "detail": str(error)}, b"")
+        return
     outcome, output = run(job, module, stdin)
     answer(sys.stdout.buffer, outcome, output)
 
@@ -44,12 +48,20 @@ def confine(job: dict[str, Any]) -> None:
 
     No further file, socket or pipe can be opened, nothing but the answer can be written, and processor time
     and memory have an end.
+
+    Raises:
+        MemoryError: this system grants less memory than every module is promised. A module would see that,
+            and could answer otherwise than elsewhere.
     """
     seconds = int(job["wallSeconds"]) + 2
+    memory = job["memoryBytes"] + OVERHEAD_BYTES
+    _, granted = resource.getrlimit(resource.RLIMIT_DATA)
+    if granted != resource.RLIM_INFINITY and granted < memory:
+        raise MemoryError(f"a run is given {memory} bytes, and a limit of this system is {granted}")
     limits = {
         resource.RLIMIT_CORE: 0,
         resource.RLIMIT_CPU: seconds,
-        resource.RLIMIT_DATA: job["memoryBytes"] + OVERHEAD_BYTES,
+        resource.RLIMIT_DATA: memory,
         resource.RLIMIT_FSIZE: job["outputBytes"] + OUTPUT_OVERHEAD_BYTES,
         resource.RLIMIT_NOFILE: 3,
     }

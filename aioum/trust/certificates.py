@@ -46,11 +46,13 @@ class CertificatePaths:
     A chain may show its root; that root counts only by its digest, which the caller pinned. The leaf must
     hold the very key that signed, be no certificate authority, be allowed to sign, and name the authority:
     by a URI, DNS name or e-mail address equal to its `authorityId`, or, where it has no alternative names, by
-    its only common name.
+    its only common name. Below an issuer with name constraints only a kind of name counts that they speak of:
+    else the issuer would name whom it likes in another kind.
 
     Attributes:
         roots: root certificates that chains may leave out.
-        usages: extended key usages that a leaf may be limited to; one without that extension is not limited.
+        usages: extended key usages that a leaf, and an issuer above it, may be limited to; one without that
+            extension is not limited.
     """
 
     roots: tuple[x509.Certificate, ...] = ()
@@ -89,12 +91,16 @@ class CertificatePaths:
                 f"the first certificate does not name {authority:.100}", code="certificate-names-another"
             )
         anchors = [c for c in (*self.roots, *others) if certificate_digest(c) in roots]
-        return validate_path(leaf, others, anchors, at=at, require_usages=self._require_usages)
+        path = validate_path(leaf, others, anchors, at=at, require_usages=self._require_usages)
+        for issuer in path[1:]:
+            if authority not in _names(leaf, _constrained_kinds(issuer)):
+                raise _no_path("an issuer constrains names, and not of the kind that names the authority")
+        return path
 
     def _require_usages(self, usages: Usages) -> None:
         allowed = self.usages | {ExtendedKeyUsageOID.ANY_EXTENDED_KEY_USAGE}
         if usages is not None and allowed.isdisjoint(usages):
-            raise ValueError("the leaf is limited to other usages")
+            raise ValueError("a certificate is limited to other usages")
 
 
 def validate_path(
@@ -112,7 +118,8 @@ def validate_path(
         intermediates: untrusted helpers, at most MAX_CHAIN_CERTIFICATES.
         roots: trusted by the caller. Their own validity and constraints count too.
         at: with a time zone.
-        require_usages: raises ValueError where the leaf's extended key usage does not fit; None: it has none.
+        require_usages: raises ValueError where the extended key usage of the leaf, or of an issuer above it,
+            does not fit; None: it has none.
 
     Returns:
         The path, leaf first, root last; at least two certificates.
@@ -137,7 +144,9 @@ def validate_path(
         .store(Store(anchors))
         .time(at.astimezone(UTC))
         .max_chain_depth(MAX_INTERMEDIATES)
-        .extension_policies(ca_policy=_authority_policy(), ee_policy=_leaf_policy(require_usages))
+        .extension_policies(
+            ca_policy=_authority_policy(require_usages), ee_policy=_leaf_policy(require_usages)
+        )
         .build_client_verifier()
     )
     try:
@@ -156,7 +165,15 @@ def load_certificate(der: bytes) -> x509.Certificate:
         )
     try:
         certificate = x509.load_der_x509_certificate(der)
-    except (ValueError, x509.InvalidVersion) as error:
+        # Only now the library reads these, and only now it finds them malformed.
+        _ = certificate.subject, certificate.issuer, certificate.extensions
+        _ = certificate.not_valid_before_utc, certificate.not_valid_after_utc
+    except (
+        ValueError,
+        x509.InvalidVersion,
+        x509.DuplicateExtension,
+        x509.UnsupportedGeneralNameType,
+    ) as error:
         raise InvalidInput("not a DER certificate", code="certificate-malformed") from error
     if certificate.serial_number <= 0:
         raise InvalidInput("a certificate's serial number is not positive", code="certificate-malformed")
@@ -184,26 +201,43 @@ def _key_of(certificate: x509.Certificate) -> KeyMaterial | None:
     return KeyMaterial(key.public_bytes_raw()) if isinstance(key, Ed25519PublicKey) else None
 
 
-def _names(leaf: x509.Certificate) -> set[str]:
+_NameKinds: TypeAlias = "tuple[type[x509.UniformResourceIdentifier | x509.DNSName | x509.RFC822Name], ...]"
+_NAME_KINDS: Final[_NameKinds] = (x509.UniformResourceIdentifier, x509.DNSName, x509.RFC822Name)
+
+
+def _names(leaf: x509.Certificate, kinds: _NameKinds | None = None) -> set[str]:
+    """What a leaf is called, in some kinds of alternative names alone, or in any and by its common name."""
     try:
         alternatives = leaf.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except x509.ExtensionNotFound:
+        if kinds is not None:
+            return set()
         common = leaf.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
         return {str(common[0].value)} if len(common) == 1 else set()
-    except ValueError as error:
-        raise InvalidInput(
-            "a certificate's extensions are malformed", code="certificate-malformed"
-        ) from error
-    kinds = (x509.UniformResourceIdentifier, x509.DNSName, x509.RFC822Name)
-    return {name for kind in kinds for name in alternatives.get_values_for_type(kind)}
+    chosen = _NAME_KINDS if kinds is None else kinds
+    return {name for kind in chosen for name in alternatives.get_values_for_type(kind)}
 
 
-def _authority_policy() -> ExtensionPolicy:
+def _constrained_kinds(issuer: x509.Certificate) -> _NameKinds | None:
+    """The kinds of names that an issuer's constraints speak of; None: it has no constraints."""
+    try:
+        constraints = issuer.extensions.get_extension_for_class(x509.NameConstraints).value
+    except x509.ExtensionNotFound:
+        return None
+    subtrees = (*(constraints.permitted_subtrees or ()), *(constraints.excluded_subtrees or ()))
+    return tuple(kind for kind in _NAME_KINDS if any(isinstance(subtree, kind) for subtree in subtrees))
+
+
+def _authority_policy(require_usages: Callable[[Usages], None]) -> ExtensionPolicy:
+    def check(_policy: Policy, _issuer: x509.Certificate, usages: Usages) -> None:
+        require_usages(usages)
+
     # The verifier itself refuses critical extensions that no rule names, and keeps path lengths.
     return (
         ExtensionPolicy.permit_all()
         .require_present(x509.BasicConstraints, Criticality.CRITICAL, _require_authority)
         .require_present(x509.KeyUsage, Criticality.AGNOSTIC, _require_certificate_signing)
+        .may_be_present(x509.ExtendedKeyUsage, Criticality.AGNOSTIC, check)
     )
 
 

@@ -19,7 +19,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from aioum.core.canonical import JsonValue
 from aioum.core.errors import AioumError, InvalidInput, SignatureInvalid
-from aioum.trust.certificates import certificate_digest, load_certificate, validate_path
+from aioum.trust.certificates import Usages, certificate_digest, load_certificate, validate_path
 from aioum.trust.claims import Claim, ClaimFinding, ClaimSource
 from aioum.trust.cms import HASHES, SignerIdentity, as_response, signer_of_token
 from aioum.trust.facts import FactState, Reason
@@ -141,7 +141,7 @@ def verify_timestamp(
         (*shown, *trust.certificates),
         trust.roots,
         at=info.gen_time,
-        require_usages=lambda _usages: None,
+        require_usages=_require_timestamping_issuer,
     )
     _check_signature(response, digest, path)
     return Timestamp(
@@ -238,6 +238,12 @@ def _require_timestamping(signer: x509.Certificate) -> None:
     # RFC 3161, 2.3: this one purpose, and critical.
     if usage is None or not usage.critical or list(usage.value) != [ExtendedKeyUsageOID.TIME_STAMPING]:
         raise _refused("usage-invalid", "the signer's certificate is not for timestamps alone")
+
+
+def _require_timestamping_issuer(usages: Usages) -> None:
+    accepted = {ExtendedKeyUsageOID.TIME_STAMPING, ExtendedKeyUsageOID.ANY_EXTENDED_KEY_USAGE}
+    if usages is not None and accepted.isdisjoint(usages):
+        raise ValueError("a certificate is limited to other usages")
 
 
 def _check_signature(

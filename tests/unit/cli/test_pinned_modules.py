@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from aiohttp import web
 
 from aioum.cli.pinned_modules import ModuleUnreadable, fetch_module, read_modules
 from aioum.core.errors import InvalidInput
@@ -38,11 +37,22 @@ async def test_data_in_the_uri_itself_is_taken(head: str, body: str) -> None:
 
 async def test_what_has_no_end_or_is_too_long_is_refused(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "empty").touch()
     with (tmp_path / "long").open("wb") as long:
         long.truncate(MAX_MODULE_BYTES + 1)
 
-    for path in (tmp_path / "pipe", tmp_path / "long", tmp_path, Path("/dev/zero"), tmp_path / "absent"):
-        assert await refused(path.as_uri()) == "wasm-module-unreachable"
+    for name in ("pipe", "empty", "long", ".", "absent"):
+        assert await refused((tmp_path / name).as_uri()) == "wasm-module-unreachable"
+
+
+async def test_devices_and_files_of_the_kernel_are_not_even_opened(monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[object] = []
+    monkeypatch.setattr(os, "open", lambda path, *_: opened.append(path))
+
+    for path in ("/dev/zero", "/dev/tty", "/proc/self/environ", "/proc/version"):
+        assert await refused(f"file://{path}") == "wasm-module-unreachable"
+
+    assert opened == []
 
 
 @pytest.mark.parametrize(
@@ -66,37 +76,51 @@ async def test_other_places_are_refused(uri: str) -> None:
 
 
 @pytest.fixture
-async def shop() -> AsyncIterator[str]:
-    """A server on this machine."""
-    application = web.Application(client_max_size=2**26)
+async def own_server() -> AsyncIterator[tuple[int, list[str]]]:
+    """The port of a server on this machine, and what connects to it."""
+    met: list[str] = []
 
-    async def serve(request: web.Request) -> web.Response:
-        match request.match_info["name"]:
-            case "moved":
-                raise web.HTTPFound("/module")
-            case "absent":
-                raise web.HTTPNotFound
-            case "long":
-                return web.Response(body=bytes(MAX_MODULE_BYTES + 1))
-        return web.Response(body=MODULE)
+    async def meet(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        met.append("somebody")
+        writer.close()
 
-    application.router.add_get("/{name}", serve)
-    runner = web.AppRunner(application)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
-    yield f"http://127.0.0.1:{runner.addresses[0][1]}"
-    await runner.cleanup()
+    server = await asyncio.start_server(meet, "127.0.0.1", 0)
+    async with server:
+        yield server.sockets[0].getsockname()[1], met
 
 
-async def test_a_module_is_downloaded_without_redirects_and_up_to_its_limit(shop: str) -> None:
-    assert await fetch_module(f"{shop}/module") == MODULE
-    for name in ("moved", "absent", "long"):
-        assert await refused(f"{shop}/{name}") == "wasm-module-unreachable"
+async def test_a_card_cannot_have_the_verifiers_own_network_asked(
+    own_server: tuple[int, list[str]],
+) -> None:
+    port, met = own_server
+
+    for place in ("https://127.0.0.1", "https://localhost", "https://[::ffff:127.0.0.1]", "http://127.0.0.1"):
+        assert await refused(f"{place}:{port}/stop") == "wasm-module-unreachable"
+
+    assert met == []
 
 
-async def test_offline_no_network_is_asked(shop: str) -> None:
-    assert await refused(f"{shop}/module", offline=True) == "wasm-module-unreachable"
+class Mirror:
+    """A fetcher that has one module."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    async def fetch(self, url: str, *, max_bytes: int) -> bytes:
+        self.asked.append(url)
+        assert max_bytes == MAX_MODULE_BYTES
+        return MODULE
+
+
+async def test_a_module_is_downloaded_unless_no_network_is_to_be_asked() -> None:
+    mirror = Mirror()
+    uri = "https://shop.example/module.wasm"
+
+    assert await fetch_module(uri, fetcher=mirror) == MODULE
+    with pytest.raises(ModuleUnreadable):
+        await fetch_module(uri, fetcher=mirror, offline=True)
+
+    assert mirror.asked == [uri]
 
 
 def test_named_files_must_be_readable(tmp_path: Path) -> None:

@@ -168,6 +168,8 @@ def test_an_image_that_is_not_pinned_is_refused(image: str) -> None:
         "time.sleep(600)",
         "sys.stdout.write('{'); sys.stdout.flush(); time.sleep(600)",
         "os.close(1); time.sleep(600)",
+        "os.close(1); os.close(2); time.sleep(600)",
+        "while True: time.sleep(0.01); sys.stderr.write('x'); sys.stderr.flush()",
     ],
 )
 def test_a_run_beyond_its_time_is_killed_and_its_container_removed(
@@ -181,8 +183,9 @@ def test_a_run_beyond_its_time_is_killed_and_its_container_removed(
     assert removal["argv"] == ["rm", "--force", name]
 
 
-def test_endless_output_is_cut_off_and_the_container_removed(make_engine: MakeEngine) -> None:
-    engine = make_engine("while True: sys.stdout.write('x' * 65536)")
+@pytest.mark.parametrize("stream", ["stdout", "stderr"])
+def test_endless_output_is_cut_off_and_the_container_removed(make_engine: MakeEngine, stream: str) -> None:
+    engine = make_engine(f"while True: sys.{stream}.write('x' * 65536)")
     result = engine.run(RunLimits(output_bytes=100_000))
     assert (result.stopped, result.output) == ("kit-run-output-exceeded", b"")
     assert engine.calls[-1]["argv"][:2] == ["rm", "--force"]

@@ -129,6 +129,10 @@ def test_plain_https_addresses_are_taken(url: str) -> None:
         "2002:a9fe:a9fe::",
         "64:ff9b::7f00:1",
         "64:ff9b::a9fe:a9fe",
+        "64:ff9b:1::7f00:1",
+        "fec0::1",
+        "::127.0.0.1",
+        "::ffff:0:127.0.0.1",
     ],
 )
 def test_addresses_of_the_own_network_are_refused_however_they_are_wrapped(address: str) -> None:

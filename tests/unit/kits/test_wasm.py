@@ -140,6 +140,10 @@ def test_only_standard_input_can_be_read(descriptor: int) -> None:
         '(import "wasi_unstable" "fd_write" (func (param i32 i32 i32 i32) (result i32)))',
         '(import "wasi_snapshot_preview1" "fd_write" (func (param i64)))',
         '(import "wasi_snapshot_preview1" "path_open" (func))',
+        '(import "wasi_snapshot_preview1" "path_open" (func (param f64) (result i32)))',
+        '(import "wasi_snapshot_preview1" "path_open" (func (param externref) (result i32)))',
+        '(import "wasi_snapshot_preview1" "fd_sync" (func (param i32) (result i32)))'
+        '(import "wasi_snapshot_preview1" "fd_sync" (func (param i64) (result i32)))',
         '(import "env" "memory" (memory 1))',
         '(import "wasi_snapshot_preview1" "fd_write" (global i32))',
     ],
@@ -273,9 +277,10 @@ def test_a_run_that_fuel_does_not_end_ends_by_the_clock() -> None:
 
 
 async def test_a_canceled_run_ends_its_process() -> None:
+    others = children()
     task = asyncio.create_task(run_module_async(LOOP, b"", ENDLESS))
-    await wait_until(lambda: children() != set())
-    (child,) = children()
+    await wait_until(lambda: children() - others)
+    (child,) = children() - others
 
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -496,6 +501,22 @@ def test_a_wasmtime_that_does_not_load_or_is_too_old_is_as_good_as_none(
         run_module(ECHO, b"")
 
     assert "wasm_gc" in str(refusal.value)
+
+
+@pytest.mark.parametrize("limit, size", [("RLIMIT_DATA", 60 * 2**20), ("RLIMIT_AS", 2**31)])
+def test_a_machine_with_too_little_memory_is_not_taken_for_the_modules_own_end(
+    limit: str, size: int, tmp_path: Path
+) -> None:
+    # With this little, growing memory to what every module is promised would fail or nothing would start.
+    (tmp_path / "module").write_bytes(grown(1022, "2"))
+    program = (
+        "import resource; from pathlib import Path; from aioum.kits.wasm import ModuleStopped, run_module\n"
+        f"resource.setrlimit(resource.{limit}, ({size}, {size}))\n"
+        f"try:\n    print(run_module(Path({str(tmp_path / 'module')!r}).read_bytes(), b''))\n"
+        "except ModuleStopped as stop:\n    print(stop.code, stop.reproducible)\n"
+    )
+
+    assert asyncio.run(output_of(program)) == b"wasm-process-failed False\n"
 
 
 def test_the_process_can_open_nothing_once_the_module_runs(tmp_path: Path) -> None:

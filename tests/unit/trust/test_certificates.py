@@ -262,6 +262,35 @@ def test_names_outside_of_an_issuers_constraints_are_refused() -> None:
     assert refused_path(outside, between.certificate, root=root.certificate)
 
 
+@pytest.mark.parametrize(
+    "alternatives",
+    [
+        (),
+        ((x509.SubjectAlternativeName([x509.UniformResourceIdentifier("organizer")]), False),),
+        ((x509.SubjectAlternativeName([x509.RFC822Name("organizer@inside.example")]), False),),
+    ],
+)
+def test_an_issuer_with_constraints_cannot_name_an_authority_in_another_kind_of_name(
+    alternatives: tuple[tuple[x509.ExtensionType, bool], ...],
+) -> None:
+    root = Authority()
+    for constraint in (
+        x509.NameConstraints([x509.DNSName("inside.example")], None),
+        x509.NameConstraints(None, [x509.DNSName("organizer")]),
+    ):
+        between = Authority("between", issuer=root, extensions=[(constraint, True)])
+        leaf = between.leaf(extensions=alternatives)
+        assert not judge(leaf, between.certificate, root=root.certificate).policy_accepted
+
+
+def test_an_authority_inside_of_its_issuers_constraints_is_anchored() -> None:
+    root = Authority()
+    constraint = x509.NameConstraints([x509.DNSName("organizer")], None)
+    between = Authority("between", issuer=root, extensions=[(constraint, True)])
+    leaf = between.leaf(extensions=[(x509.SubjectAlternativeName([x509.DNSName("organizer")]), False)])
+    assert codes(judge(leaf, between.certificate, root=root.certificate)) == []
+
+
 def test_a_leaf_that_may_not_sign_or_is_an_authority_is_refused() -> None:
     root = Authority()
     mute = root.leaf(usual=False, extensions=[(key_usage(certifies=True), True)])
@@ -281,6 +310,16 @@ def test_a_leaf_limited_to_other_usages_is_refused_unless_the_caller_accepts_the
     assert codes(judge(client, root=root.certificate, paths=accepting)) == []
 
 
+def test_an_issuer_limited_to_other_usages_is_refused_unless_the_caller_accepts_them() -> None:
+    root = Authority()
+    limit = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH])
+    between = Authority("between", issuer=root, extensions=[(limit, False)])
+    chain = (between.leaf(), between.certificate)
+    assert refused_path(*chain, root=root.certificate)
+    accepting = CertificatePaths((root.certificate,), frozenset({ExtendedKeyUsageOID.SERVER_AUTH}))
+    assert codes(judge(*chain, root=root.certificate, paths=accepting)) == []
+
+
 def test_issuers_with_weak_or_unsupported_keys_are_refused() -> None:
     for key in (rsa.generate_private_key(65537, 1024), ed25519.Ed25519PrivateKey.generate()):
         root = Authority(key=key)
@@ -295,7 +334,16 @@ def test_a_pinned_certificate_that_signed_itself_is_no_path() -> None:
 
 def test_what_is_no_certificate_is_a_reason_and_no_exception() -> None:
     root = Authority()
-    for chain in ((b"garbage",), (der(root.leaf())[:-1],), (der(root.leaf()), b"garbage")):
+    leaf = der(root.leaf())
+    usage = der(root.leaf(extensions=[(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CODE_SIGNING]), False)]))
+    for chain in (
+        (b"garbage",),
+        (leaf[:-1],),
+        (leaf, b"garbage"),
+        # A common name that is no UTF-8, and key usage twice.
+        (leaf.replace(AUTHORITY.authority_id.encode(), b"\xff" * len(AUTHORITY.authority_id)),),
+        (usage.replace(b"\x06\x03\x55\x1d\x25", b"\x06\x03\x55\x1d\x0f"),),
+    ):
         result = judge(root=root.certificate, attestation=attested(chain=chain), key=material())
         assert codes(result) == ["certificate-malformed", "authority-not-pinned"]
     empty = judge(root=root.certificate, attestation=attested(), key=material())

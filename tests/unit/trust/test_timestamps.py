@@ -247,6 +247,29 @@ def test_a_signer_below_an_intermediate_authority_is_verified() -> None:
     assert refusal(alone, authority, trust=trust) == "certificate-path-invalid"
 
 
+@pytest.mark.parametrize(
+    "usage, accepted",
+    [
+        (ExtendedKeyUsageOID.SERVER_AUTH, False),
+        (ExtendedKeyUsageOID.TIME_STAMPING, True),
+        (ExtendedKeyUsageOID.ANY_EXTENDED_KEY_USAGE, True),
+    ],
+)
+def test_an_intermediate_authority_for_other_purposes_cannot_make_a_timestamping_one(
+    usage: x509.ObjectIdentifier, accepted: bool
+) -> None:
+    root = Authority()
+    between = Authority("between", issuer=root, extensions=[(x509.ExtendedKeyUsage([usage]), False)])
+    authority = TimestampAuthority(root=between)
+    certificate = authority.certificate()
+    trust = TimestampTrust(roots=(root.certificate,))
+    token = authority.stamp(certificate=certificate, shown=(certificate, between.certificate))
+    if accepted:
+        assert verify(token, authority, trust=trust).time == STAMPED
+    else:
+        assert refusal(token, authority, trust=trust) == "certificate-path-invalid"
+
+
 def test_only_pinned_signers_and_policies_count_where_the_caller_names_some() -> None:
     authority = TimestampAuthority()
     certificate = authority.certificate()
