@@ -114,7 +114,11 @@ def _judge(
     from aioum.replay.verdict import judge
 
     kept = retained_heads(heads, heads_file)
-    artifact = read_artifact(read_bytes(artifact_file, max_bytes), limits=Limits(artifact_bytes=max_bytes))
+    artifact = read_artifact(
+        read_bytes(artifact_file, max_bytes),
+        limits=Limits(artifact_bytes=max_bytes),
+        refuse_duplicate_keys=None if profile is None else profile == Profile.PAID,
+    )
     # Adapters may print; standard output is the report's.
     with contextlib.redirect_stdout(sys.stderr):
         recheck_replay = None

@@ -48,8 +48,12 @@ def derived_seed(seed: int, index: int) -> int:
     return seed ^ (_SEED_STEP * (index + 1) & fields.MAX_U32)
 
 
-def read_header(value: Any) -> Header:
+def read_header(value: Any, *, max_seats: int) -> Header:
     """Check the first line.
+
+    Args:
+        value: its JSON.
+        max_seats: most seats of a roster.
 
     Raises:
         InvalidInput: with a reason code. It tells of the first thing that is wrong.
@@ -76,7 +80,7 @@ def read_header(value: Any) -> Header:
         levels=_levels(header["levels"], version, seed if seed_policy == DERIVED_SEEDS else None),
         total_stars=fields.number(totals, "totalStars"),
         total_actions_used=fields.count(totals, "totalActionsUsed"),
-        roster=_roster(header, version),
+        roster=_roster(header, version, max_seats),
         window_ticks=_window_ticks(header, version),
         visibility=_visibility(header),
         extensions=fields.optional_object(header, "extensions") or {},
@@ -148,7 +152,7 @@ def _result(value: Any, version: str) -> LevelResult:
     return LevelResult(status, stars, fields.count(result, "actionsUsed"), result)
 
 
-def _roster(header: JsonObject, version: str) -> Roster | None:
+def _roster(header: JsonObject, version: str, max_seats: int) -> Roster | None:
     if version == "1.0":
         for name in _INTEGRITY_DECLARATIONS:
             if name in header:
@@ -165,7 +169,7 @@ def _roster(header: JsonObject, version: str) -> Roster | None:
         return None
     fields.members(policy, _SIGNATURE_POLICY, _SIGNATURE_POLICY)
     fields.one_of(policy, "scheme", (SCHEME,), "bad-signature-scheme")
-    return Roster.from_json(header["seatKeys"])
+    return Roster.from_json(header["seatKeys"], max_seats=max_seats)
 
 
 def _window_ticks(header: JsonObject, version: str) -> int | None:

@@ -9,7 +9,7 @@ from aioum.core.submission.canonical import canonical_json_text
 from aioum.core.submission.framing import MAX_COMMAND_BYTES, decode_base64
 from aioum.core.types import Bytes32
 from aioum.replay import fields
-from aioum.replay.json_lines import LoadJson
+from aioum.replay.json_lines import load_json
 from aioum.replay.model import COMMITMENT_SCHEME, Commit, Header, Input, Integrity, JsonObject, Reveal
 
 INPUT_REQUIRED: Final = frozenset({"wireId", "canonicalId"})
@@ -35,18 +35,23 @@ _COMMITMENT_CODE: Final = "commitment-invalid"
 class InputReader:
     """Checks inputs and submissions against what the header declares.
 
+    Args:
+        header: what the artifact declares.
+        unique_ids: whether a seat may use a submission id only once in a level. The format's tools ask that
+            of records, not of an artifact of actions only.
+
     Attributes:
         has_signature_material: whether some `sig` was met, be it checked or opaque.
     """
 
-    def __init__(self, header: Header, load_json: LoadJson) -> None:
+    def __init__(self, header: Header, *, unique_ids: bool) -> None:
         self._has_integrity = header.has_integrity
         self._is_oldest = header.format_version == "1.0"
         self._canonical_ids = {
             f"Action {wire}": f"Action {canonical + 1}"
             for wire, canonical in enumerate(header.permutation, 1)
         }
-        self._load_json = load_json
+        self._unique_ids = unique_ids
         self._seen: set[tuple[int, str, str]] = set()
         self.has_signature_material = False
 
@@ -106,7 +111,7 @@ class InputReader:
 
     def register(self, level_index: int, seat: str, submission_id: Any) -> None:
         """Note a submission's identity. Raises InvalidInput `duplicate-submission-id`."""
-        if type(submission_id) is not str:  # opaque before 1.2
+        if not self._unique_ids or type(submission_id) is not str:  # opaque before 1.2
             return
         identity = (level_index, seat, submission_id)
         if identity in self._seen:
@@ -143,7 +148,7 @@ class InputReader:
                 code="command-too-large",
             )
         try:
-            value = self._load_json(text)
+            value = load_json(text)
             if canonical_json_text(value) == text:
                 return command, value
         except CanonicalError as error:

@@ -1,7 +1,8 @@
 """Bytes of an artifact to one JSON value a line (SUBMISSIONS 1.6).
 
 Foreign writers let a repeated key's last value win, so this is the one place beside the strict loader
-(`aioum.core.canonical.parse_json`) where JSON enters. It is strict about everything else.
+(`aioum.core.canonical.parse_json`) where JSON enters. It is strict about everything else, and of a paid
+session's artifact about that as well.
 """
 
 from __future__ import annotations
@@ -10,13 +11,11 @@ import json
 import math
 import re
 from collections.abc import Callable
-from typing import Any, Final, Never, TypeAlias
+from typing import Any, Final, Never
 
-from aioum.core.canonical import MAX_SAFE_INTEGER, require_json, require_shallow
+from aioum.core.canonical import MAX_SAFE_INTEGER, plain_text, require_json, require_shallow
 from aioum.core.errors import CanonicalError, InvalidInput
 from aioum.replay.limits import Limits
-
-LoadJson: TypeAlias = Callable[[str], Any]
 
 _WHITE_SPACE: Final = " \t\r"
 _LONGEST_SAFE_LITERAL: Final = 15
@@ -54,37 +53,42 @@ def split_lines(data: bytes, limits: Limits) -> list[str]:
     return lines
 
 
-def json_loader(*, refuse_duplicate_keys: bool) -> LoadJson:
-    """A function from a text to its JSON value: object keys once, or the last of each.
+def load_json(text: str) -> Any:
+    """The JSON value of a text; of a key that is repeated in an object, the last value.
 
-    It raises InvalidInput `json-syntax`, `json-duplicate-key`, `json-number-unsafe`,
-    `json-number-not-finite`, `json-lone-surrogate` or `json-too-deep` (more than 64 containers).
+    Raises:
+        CanonicalError: `json-syntax`, `json-number-unsafe`, `json-number-not-finite`, `json-lone-surrogate`
+            or `json-too-deep` (more than 64 containers).
     """
-    decode = json.JSONDecoder(
-        parse_int=_integer,
-        parse_float=_finite_double,
-        parse_constant=_refuse_constant,
-        object_pairs_hook=_unique_members if refuse_duplicate_keys else None,
-    ).raw_decode
+    return _load(text, _decode)
 
-    def load(text: str) -> Any:
-        require_shallow(text)
-        try:
-            value, end = decode(text, len(text) - len(text.lstrip(_WHITE_SPACE)))
-        except json.JSONDecodeError as error:
-            raise _not_json(f"{error.msg} at character {error.pos}") from error
-        except RecursionError as error:
-            raise CanonicalError(
-                "the call stack is too full to read the text", code="json-too-deep"
-            ) from error
-        if end != len(text) and text[end:].strip(_WHITE_SPACE):
-            raise _not_json(f"something follows the value at character {end}")
-        # Only escapes bring in surrogates.
-        if "\\u" in text and _SURROGATE_ESCAPE.search(text):
-            require_json([value])
-        return value
 
-    return load
+def require_unique_keys(text: str, value: Any) -> None:
+    """Refuse a text in which an object has a key twice. Raises CanonicalError `json-duplicate-key`.
+
+    Args:
+        text: a text that `load_json` has read.
+        value: what it gave.
+    """
+    # Canonical text has no key twice, and nearly every line is; only others are worth reading again.
+    if plain_text(value) != text:
+        _load(text, _decode_unique)
+
+
+def _load(text: str, decode: Callable[[str, int], tuple[Any, int]]) -> Any:
+    require_shallow(text)
+    try:
+        value, end = decode(text, len(text) - len(text.lstrip(_WHITE_SPACE)))
+    except json.JSONDecodeError as error:
+        raise _not_json(f"{error.msg} at character {error.pos}") from error
+    except RecursionError as error:
+        raise CanonicalError("the call stack is too full to read the text", code="json-too-deep") from error
+    if end != len(text) and text[end:].strip(_WHITE_SPACE):
+        raise _not_json(f"something follows the value at character {end}")
+    # Only escapes bring in surrogates.
+    if "\\u" in text and _SURROGATE_ESCAPE.search(text):
+        require_json([value])
+    return value
 
 
 def _not_json(why: str) -> CanonicalError:
@@ -120,3 +124,14 @@ def _finite_double(literal: str) -> float:
 
 def _refuse_constant(literal: str) -> Never:
     raise CanonicalError(f"{literal} is not a JSON number", code="json-number-not-finite")
+
+
+_decode: Final = json.JSONDecoder(
+    parse_int=_integer, parse_float=_finite_double, parse_constant=_refuse_constant
+).raw_decode
+_decode_unique: Final = json.JSONDecoder(
+    parse_int=_integer,
+    parse_float=_finite_double,
+    parse_constant=_refuse_constant,
+    object_pairs_hook=_unique_members,
+).raw_decode

@@ -16,12 +16,14 @@ class Limits:
         artifact_bytes: the whole file. Reading takes up to about ten times that in memory.
         line_characters: one line; the first holds every level's definition.
         lines: lines after the header.
+        seats: of a roster; each key takes about a millisecond to accept.
         problems: problems reported for one artifact; the reader stops after that many.
     """
 
     artifact_bytes: int = 256 * MIB
     line_characters: int = 16 * MIB
     lines: int = 1_000_000
+    seats: int = 4_096
     problems: int = 20
 
 

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
 from aioum.core.errors import InvalidInput
 from aioum.replay import model
+from aioum.replay.facts import Profile
 from aioum.replay.header import read_header
 from aioum.replay.inputs import InputReader
-from aioum.replay.json_lines import LoadJson, json_loader, split_lines
+from aioum.replay.json_lines import load_json, require_unique_keys, split_lines
 from aioum.replay.limits import DEFAULT_LIMITS, Limits
 from aioum.replay.model import Artifact, Header, Record
 from aioum.replay.problems import ArtifactInvalid, Problem
+from aioum.replay.profiles import profile_for
 from aioum.replay.records import RecordReader
 
 __all__ = ["ArtifactInvalid", "read_artifact"]
@@ -36,14 +38,15 @@ _ACTIONS_ONLY: Final = frozenset({model.ACTION})
 
 
 def read_artifact(
-    data: bytes, *, limits: Limits = DEFAULT_LIMITS, refuse_duplicate_keys: bool = False
+    data: bytes, *, limits: Limits = DEFAULT_LIMITS, refuse_duplicate_keys: bool | None = None
 ) -> Artifact:
     """Read a `gaos.replay` artifact of version 1.0 to 1.4. Its bytes need not be canonical.
 
     Args:
         data: JSON lines, the header first; LF or CRLF.
         limits: most of what is read.
-        refuse_duplicate_keys: whether a repeated key is a problem. If not, its last value counts.
+        refuse_duplicate_keys: whether a repeated key is a problem; if not, its last value counts. None
+            refuses them in what says it is a paid session (PROTOCOL 1), whose writers never repeat one.
 
     Raises:
         ArtifactInvalid: with every problem found. Lines after a bad one are still checked.
@@ -53,15 +56,16 @@ def read_artifact(
             lines = split_lines(data, limits)
         except InvalidInput as error:
             raise ArtifactInvalid([Problem(error.code, str(error), "artifact")]) from error
-        load_json = json_loader(refuse_duplicate_keys=refuse_duplicate_keys)
-        values, problems = _parse(lines, limits, load_json)
-        if problems:
-            raise ArtifactInvalid(problems)
+        values = _each_line(lines, limits, lambda _, line: _load_line(line, limits))
         try:
-            header = read_header(values[0])
+            header = read_header(values[0], max_seats=limits.seats)
         except InvalidInput as error:
             raise ArtifactInvalid([Problem(error.code, str(error), "header")]) from error
-        return _read_lines(header, values[1:], limits, load_json)
+        if refuse_duplicate_keys is None:
+            refuse_duplicate_keys = profile_for(header.session_id) is Profile.PAID
+        if refuse_duplicate_keys:
+            _each_line(lines, limits, lambda position, line: require_unique_keys(line, values[position]))
+        return _read_lines(header, values[1:], limits)
 
 
 @contextmanager
@@ -76,29 +80,35 @@ def _collector_paused() -> Iterator[None]:
             gc.enable()
 
 
-def _parse(lines: list[str], limits: Limits, load: LoadJson) -> tuple[list[Any], list[Problem]]:
+def _each_line(lines: list[str], limits: Limits, read: Callable[[int, str], Any]) -> list[Any]:
     values: list[Any] = []
     problems: list[Problem] = []
     for position, line in enumerate(lines):
         try:
-            if len(line) > limits.line_characters:
-                raise InvalidInput(
-                    f"a line of {len(line)} characters, at most {limits.line_characters} are read",
-                    code="line-too-large",
-                )
-            if not line or line.isspace():
-                raise InvalidInput("the line is blank", code="blank-line")
-            values.append(load(line))
+            values.append(read(position, line))
         except InvalidInput as error:
             problems.append(Problem(error.code, str(error), f"line {position + 1}"))
             if len(problems) == limits.problems:
                 break
-    return values, problems
+    if problems:
+        raise ArtifactInvalid(problems)
+    return values
 
 
-def _read_lines(header: Header, values: list[Any], limits: Limits, load_json: LoadJson) -> Artifact:
+def _load_line(line: str, limits: Limits) -> Any:
+    if len(line) > limits.line_characters:
+        raise InvalidInput(
+            f"a line of {len(line)} characters, at most {limits.line_characters} are read",
+            code="line-too-large",
+        )
+    if not line or line.isspace():
+        raise InvalidInput("the line is blank", code="blank-line")
+    return load_json(line)
+
+
+def _read_lines(header: Header, values: list[Any], limits: Limits) -> Artifact:
     is_grouped = header.format_version > "1.0" and any(map(_is_no_action, values))
-    inputs = InputReader(header, load_json)
+    inputs = InputReader(header, unique_ids=is_grouped)
     reader = RecordReader(
         header,
         inputs,

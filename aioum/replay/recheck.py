@@ -143,12 +143,12 @@ class _Run:
 
     def _interact(self, state: Any, line: Interaction, steps: int) -> Any:
         where = place(line)
-        if self._game.interact is None:
-            raise _Unknown(f"{where} is an interaction, which the game has no function for")
         if line.integrity.cursor != steps:
             message = f"cursor {line.integrity.cursor} after {steps} steps"
             self._problem("interaction-cursor", message, where)
             return state
+        if self._game.interact is None:
+            raise _Unknown(f"{where} is an interaction, which the game has no function for")
         context = SubmissionContext(
             self._header.session_id,
             line.tick,

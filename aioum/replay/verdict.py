@@ -77,7 +77,7 @@ def judge(
     commitments = check_commitments(artifact, refuse_repeated=strict)
     inconsistent = list(commitments.problems) if strict or artifact.is_grouped else []
     dmath = header.extensions.get("dmath")
-    if dmath is not None and not (isinstance(dmath, dict) and dmath.get("algorithm") == DMATH):
+    if "dmath" in header.extensions and not (isinstance(dmath, dict) and dmath.get("algorithm") == DMATH):
         message = f"extensions.dmath.algorithm must be {DMATH}"
         inconsistent.append(Problem("dmath-unknown", message, "header.extensions"))
     broken_rules: list[Problem] = []

@@ -17,6 +17,7 @@ from aioum.core.submission.envelope import Envelope
 from aioum.core.submission.framing import MAX_COMMAND_BYTES
 from aioum.core.submission.roster import Roster
 from aioum.core.types import ChannelId
+from aioum.replay.limits import DEFAULT_LIMITS
 from aioum.replay.model import (
     CAUSE_COMPLETE,
     WRITTEN_VERSION,
@@ -29,6 +30,7 @@ from aioum.replay.model import (
     Reference,
     Resolution,
 )
+from aioum.replay.paid.calls import require_command
 from aioum.replay.problems import Problem
 
 CALL: Final = "call"
@@ -58,12 +60,14 @@ class Submitted:
 
     Attributes:
         steps: the package's calls by index, then a signed call without an answer where there is one.
+        hidden: calls of the session that the package does not show.
         unanswered: the last step is that one.
         contradicting: signed calls of an index whose recorded call is another.
     """
 
     roster: Roster
     steps: list[Step] = field(default_factory=list)
+    hidden: int = 0
     unanswered: bool = False
     contradicting: list[SubmissionEntry] = field(default_factory=list)
 
@@ -79,13 +83,15 @@ def read_submitted(package: EvidencePackage, problems: list[Problem]) -> Submitt
     """
     try:
         roster_value, values = submissions_parts(package.submissions)
-        submitted = Submitted(Roster.from_json(roster_value))
+        submitted = Submitted(Roster.from_json(roster_value, max_seats=DEFAULT_LIMITS.seats))
     except InvalidInput as error:
         problems.append(Problem(error.code, str(error), "submissions"))
         return None
     asked = _asked(package)
     if asked is None:
         return None
+    # Counted by distinct index: a call that is shown twice does not stand for another.
+    submitted.hidden = max(0, package.call_count - len(asked))
     envelopes: dict[int, Envelope] = {}
     unanswered: SubmissionEntry | None = None
     previous = -1
@@ -117,7 +123,7 @@ def read_submitted(package: EvidencePackage, problems: list[Problem]) -> Submitt
 def command_problem(step: Step) -> Problem | None:
     """Why a step's request is no command that a seat could have signed for it, or None.
 
-    Codes: `command-too-large`, `non-canonical-command`, `command-maps-differently`.
+    Codes: `command-too-large`, `non-canonical-command`, `command-maps-differently`, `command-malformed`.
     """
     where = f"{CALL} {step.index}"
     if len(step.request) > MAX_COMMAND_BYTES:
@@ -134,6 +140,12 @@ def command_problem(step: Step) -> Problem | None:
     if step.tool_id is not None and tool != step.tool_id:
         message = f"the request does not ask for the recorded tool {step.tool_id!r:.80}"
         return Problem("command-maps-differently", message, where)
+    if step.tool_id is None:
+        # Of a recorded call the transcript's check says so.
+        try:
+            require_command(step.request)
+        except InvalidInput as error:
+            return Problem(error.code, str(error), where)
     return None
 
 
@@ -195,12 +207,11 @@ def _require_place(entry: SubmissionEntry, previous: int, asked: Collection[int]
         raise InvalidInput(
             f"the signed call {entry.index} stands behind call {previous}", code="submission-order-wrong"
         )
-    known = entry.index in asked if entry.request is None else entry.index <= call_count
-    if not known:
+    # A second call of an index that is hidden may be the very one that is recorded there.
+    if entry.index not in asked and (entry.request is None or entry.index != call_count):
         raise InvalidInput(
-            f"the package does not show a call {entry.index}, and the entry has no request of its own"
-            if entry.request is None
-            else f"the signed call {entry.index} lies behind the next call of the session, {call_count}",
+            f"the package does not show a call {entry.index}"
+            + (", and the entry has no request of its own" if entry.request is None else ""),
             code="submission-call-unknown",
         )
 

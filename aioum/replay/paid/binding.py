@@ -10,7 +10,7 @@ from aioum.core.hextext import to_hex
 from aioum.core.types import ZERO_BYTES32
 from aioum.replay.model import Header
 from aioum.replay.paid.calls import ToolActions
-from aioum.replay.paid.session import SESSION_EXTENSION, PaidSession
+from aioum.replay.paid.session import LEVEL_ID, SESSION_EXTENSION, PaidSession
 from aioum.replay.problems import Problem
 
 
@@ -41,13 +41,20 @@ def _problems(header: Header, session: PaidSession) -> Iterator[Problem]:
     expected: dict[str, Any] = {
         "game.id": str(session.service.service_id),
         "game.version": to_hex(terms.descriptor_hash),
+        "seed": 0,
+        "levels[0].id": LEVEL_ID,
+        "levels[0].seed": 0,
         "levels[0].level": {"termsHash": to_hex(terms_hash)},
         "perm": tuple(range(ToolActions(session.tools).count)),
     }
+    level = header.levels[0]
     found = {
         "game.id": header.game.id,
         "game.version": header.game.version,
-        "levels[0].level": header.levels[0].level,
+        "seed": header.seed,
+        "levels[0].id": level.id,
+        "levels[0].seed": level.seed,
+        "levels[0].level": level.level,
         "perm": header.permutation,
     }
     for name, value in expected.items():

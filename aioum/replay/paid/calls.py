@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from aioum.core.amounts import parse_amount
-from aioum.core.canonical import JsonValue
-from aioum.core.errors import InvalidInput
+from aioum.core.canonical import JsonValue, parse_json
+from aioum.core.errors import CanonicalError, InvalidInput
 from aioum.core.hashing import keccak256
 from aioum.core.hextext import bytes32, from_hex, to_hex
+from aioum.core.submission.canonical import canonical_json
+from aioum.core.submission.framing import MAX_COMMAND_BYTES
 from aioum.core.transcript import Entry, entry_leaf
 from aioum.core.types import Bytes32
 from aioum.replay.game import SubmissionContext
@@ -39,12 +41,33 @@ class ToolActions:
         Raises:
             InvalidInput: `command-malformed`, it does not have just arguments and a tool's id.
         """
-        if not isinstance(command, dict) or command.keys() != {"arguments", "tool"}:
-            raise InvalidInput("a command has exactly the members arguments, tool", code="command-malformed")
-        tool_id = command["tool"]
-        if not isinstance(tool_id, str):
-            raise InvalidInput("a command's tool is a text", code="command-malformed")
+        tool_id = _tool_of(command)
         return {"id": self._ids.get(tool_id, self._no_tool), "payload": command}
+
+
+def require_command(request: bytes) -> None:
+    """Require bytes that a node admits as a call's canonical request.
+
+    Raises:
+        InvalidInput: `non-canonical-command`, or `command-malformed`.
+    """
+    try:
+        command = parse_json(request, max_bytes=MAX_COMMAND_BYTES)
+        canonical = canonical_json(command)
+    except CanonicalError as error:
+        raise InvalidInput(f"the command: {error}", code="non-canonical-command") from error
+    if canonical != request:
+        raise InvalidInput("the command is not canonical JSON", code="non-canonical-command")
+    _tool_of(command)
+
+
+def _tool_of(command: Any) -> str:
+    if not isinstance(command, dict) or command.keys() != {"arguments", "tool"}:
+        raise InvalidInput("a command has exactly the members arguments, tool", code="command-malformed")
+    tool_id = command["tool"]
+    if not isinstance(tool_id, str):
+        raise InvalidInput("a command's tool is a text", code="command-malformed")
+    return tool_id
 
 
 @dataclass(frozen=True, slots=True)

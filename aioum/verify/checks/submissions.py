@@ -11,13 +11,14 @@ from aioum.core.canonical import JsonValue
 from aioum.core.card import parse_card
 from aioum.core.errors import InvalidInput
 from aioum.core.evidence_reading import EvidencePackage
-from aioum.core.submission.framing import encode_base64
+from aioum.core.submission.framing import MAX_COMMAND_BYTES, encode_base64
 from aioum.core.types import Bytes32, ChannelId
 from aioum.replay.adapter import MAX_PROBLEMS
 from aioum.replay.facts import Judgement, Lane, Profile, Verdict
-from aioum.replay.paid.outside import EQUIVOCATION, contradiction
+from aioum.replay.paid.outside import EQUIVOCATION, Recorded, contradiction
 from aioum.replay.paid.seat_keys import SeatKeys
 from aioum.replay.problems import Problem
+from aioum.replay.signatures import HEAD_MISSING
 from aioum.replay.verdict import ANCHORED_FACT, TERMS_FACT, VERIFIED_FACT, judge
 from aioum.verify.checks.transcript import Transcript
 from aioum.verify.disclosed_submissions import check_disclosed
@@ -44,6 +45,10 @@ def check_submissions(
         retained_heads: heads by seat that the client kept; they show a tail that was cut off.
     """
     if package.submissions is None:
+        if any(retained_heads.values()):
+            # As in verify-run: whoever kept a head is not answered by leaving all signed calls out.
+            message = "The client kept heads of signed calls, and the package carries none."
+            return failed(NAME, [Finding(HEAD_MISSING, message)])
         if grounds.roster_hash is None or not any(grounds.roster_hash):
             return None
         return not_applicable(
@@ -65,8 +70,8 @@ def check_submissions(
     if submitted is None:
         return _rejected(found.problems, {"verdict": Verdict.REJECTED.value})
     found.look_at(submitted, grounds, grounds.channel_id)
-    if len(package.calls) < package.call_count:
-        return _disclosed_row(package, submitted, found, grounds.channel_id)
+    if submitted.hidden:
+        return _disclosed_row(submitted, found, grounds.channel_id)
     found.anchored = grounds.anchor is not None and grounds.anchor == (transcript.root, package.call_count)
     judgement = judge(
         stream(grounds.channel_id, submitted.roster, submitted.steps),
@@ -142,9 +147,9 @@ def _contradictions(submitted: Submitted, channel_id: ChannelId) -> list[Problem
     """What signed calls beside the recorded ones say: one that holds proves that its seat signed twice."""
     keys = SeatKeys(submitted.roster)
     recorded = {
-        step.index: step.envelope.submission(channel_id, step.request)
+        step.index: Recorded(step.envelope.submission(channel_id, step.request), step.envelope.signature)
         for step in submitted.steps
-        if step.envelope is not None
+        if step.envelope is not None and len(step.request) <= MAX_COMMAND_BYTES
     }
     return [
         contradiction(entry, recorded.get(entry.index), channel_id, keys, f"{CALL} {entry.index}")
@@ -209,9 +214,7 @@ def _row(judgement: Judgement, submitted: Submitted, equivocations: Sequence[Pro
     )
 
 
-def _disclosed_row(
-    package: EvidencePackage, submitted: Submitted, found: _Found, channel_id: ChannelId
-) -> Check:
+def _disclosed_row(submitted: Submitted, found: _Found, channel_id: ChannelId) -> Check:
     signatures = check_disclosed(submitted, channel_id)
     problems = [*found.problems, *found.mapping, *signatures.problems]
     details: dict[str, JsonValue] = {
@@ -229,7 +232,7 @@ def _disclosed_row(
         NAME,
         Status.NOT_APPLICABLE,
         f"All {signatures.valid} signed calls that are shown were signed by {whose}; the chains run through "
-        f"{package.call_count - len(package.calls)} calls that are not disclosed and cannot be followed.",
+        f"{submitted.hidden} calls that are not disclosed and cannot be followed.",
         tuple(codes),
         details,
     )

@@ -149,3 +149,14 @@ def test_a_record_whose_member_was_replaced_ends_0_1_or_2(
     content = "".join(json.dumps(line) + "\n" for line in lines).encode()
     assert verify(keep(content), "--adapter", ADAPTER, "--profile", "paid") in (0, 1, 2)
     require_no_fault_of_ours(capsys)
+
+
+def test_a_key_that_is_repeated_is_refused_under_paid_and_read_as_the_formats_tools_read_it_under_gaos(
+    keep: Keep, capsys: pytest.CaptureFixture[str]
+) -> None:
+    repeated = keep(
+        honest().data().replace(b'"payload":{"amount":1}', b'"payload":{"amount":9,"amount":1}', 1)
+    )
+    assert verify(repeated, "--adapter", ADAPTER, "--profile", "gaos") == 0
+    assert verify(repeated, "--adapter", ADAPTER, "--profile", "paid") == 2
+    assert "json-duplicate-key" in capsys.readouterr().err

@@ -138,6 +138,24 @@ def test_of_a_repeated_key_the_last_value_counts_unless_repeating_is_refused() -
     assert codes(data, refuse_duplicate_keys=True) == ["json-duplicate-key"]
 
 
+@pytest.mark.parametrize("repeated", ["header", "line"])
+def test_in_what_says_it_is_a_paid_session_no_key_is_repeated_unless_that_is_asked_for(repeated: str) -> None:
+    header, action = json.dumps(s.header(sessionId="aioum:0x" + "ab" * 32)), ACTION
+    assert read_artifact(lines(header, action))
+    if repeated == "header":
+        header = header.replace('"seed": 1', '"seed": 2, "seed": 1', 1)
+    else:
+        action = action.replace('{"amount": 1}', '{"amount": 2, "amount": 1}')
+    assert codes(lines(header, action)) == ["json-duplicate-key"]
+    assert read_artifact(lines(header, action), refuse_duplicate_keys=False)
+
+
+def test_a_roster_has_a_limit_for_each_key_takes_time() -> None:
+    data = s.artifact(s.signed_header())
+    assert read_artifact(data, limits=Limits(seats=1))
+    assert codes(data, limits=Limits(seats=0)) == ["roster-invalid"]
+
+
 def test_bytes_need_not_be_canonical() -> None:
     spread = json.dumps(dict(reversed(s.header().items())), indent=1).replace("\n", " ")
     assert read_artifact(lines("  " + spread + "\t", ACTION)).header == read_artifact(lines(HEADER)).header

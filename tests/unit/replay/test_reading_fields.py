@@ -333,13 +333,18 @@ def test_levels_only_follow_each_other_and_ticks_only_grow_within_one() -> None:
         (s.resolution(s.signed("one")), s.commit_mismatch(submissionId="one")),
         (s.interest(submissionId="one"), s.resolution(s.signed("one"))),
         (s.interaction(submissionId="one"), s.interest(submissionId="one")),
-        (s.action(**s.signed("one")), s.action(**s.signed("one"))),
     ],
 )
 def test_a_seat_uses_a_submission_id_once_in_a_level_over_all_kinds(first: Any, second: Any) -> None:
     assert code_of(s.signed_header("1.4"), first, second) == "duplicate-submission-id"
     second_level = second | {"levelIndex": 1}
     assert read_artifact(s.artifact(s.signed_header("1.4"), first, second_level))
+
+
+def test_in_an_artifact_of_actions_only_ids_may_repeat_as_the_formats_tools_have_it() -> None:
+    actions = [s.action(**s.signed("one"))] * 2
+    assert len(read_artifact(s.artifact(s.signed_header(), *actions)).lines) == 2
+    assert code_of(s.signed_header(), *actions, s.checkpoint()) == "duplicate-submission-id"
 
 
 def test_two_seats_may_use_the_same_submission_id() -> None:

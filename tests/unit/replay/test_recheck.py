@@ -248,6 +248,7 @@ def test_interactions_of_a_game_without_their_function_leave_the_run_unchecked()
 def test_an_interaction_stands_at_the_count_of_steps() -> None:
     found = rechecked(interacting(cursor=1), Game(Counter(), command_to_action, interact=add))
     assert codes(found)[0] == "interaction-cursor"
+    assert codes(rechecked(interacting(cursor=1)))[0] == "interaction-cursor"
 
 
 def test_an_interaction_that_the_game_refuses_is_a_problem() -> None:

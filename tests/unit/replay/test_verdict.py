@@ -85,7 +85,8 @@ def test_without_an_adapter_a_commitment_that_does_not_open_rejects_all_the_same
 
 
 @pytest.mark.parametrize(
-    "declared, ok", [({"algorithm": "dmath-1"}, True), ({"algorithm": "dmath-2"}, False), (1, False)]
+    "declared, ok",
+    [({"algorithm": "dmath-1"}, True), ({"algorithm": "dmath-2"}, False), (1, False), (None, False)],
 )
 def test_a_run_declares_the_one_known_arithmetic_or_none(declared: Any, ok: bool) -> None:
     found = judged(honest(), extensions={"dmath": declared})

@@ -115,6 +115,17 @@ async def test_a_session_opened_with_a_roster_and_shown_without_its_submissions_
     assert (check.status, check.codes) == (Status.NOT_APPLICABLE, ("submissions-absent",))
 
 
+@pytest.mark.parametrize("left_out", [("submissions",), ("submissions", "channel")])
+async def test_leaving_all_signed_calls_out_does_not_hide_that_a_retained_head_is_missing(
+    left_out: tuple[str, ...],
+) -> None:
+    package = {name: value for name, value in HONEST.package().items() if name not in left_out}
+
+    check = await row(package, HONEST.chain(), researcher=[heads(HONEST)["researcher"]])
+
+    assert (check.status, check.codes) == (Status.FAIL, ("retained-head-missing",))
+
+
 async def test_an_unsigned_session_has_no_such_row() -> None:
     report = await report_on(Honest().package(), Honest().chain())
 
@@ -295,6 +306,59 @@ async def test_a_second_call_of_an_index_that_nobody_signed_is_no_proof_against_
         entries.insert(3, {**entries[2], "request": PENDING})
 
     assert (await row(edited(HONEST.package(), forge_second))).codes == ("bad-signature",)
+
+
+@pytest.mark.parametrize("shown", [[0, 1], [4]])
+async def test_a_hidden_call_shown_as_a_second_one_is_no_proof_against_the_client(shown: list[int]) -> None:
+    hidden = {**HONEST.package()["submissions"]["entries"][3], "request": HONEST.calls[3].request}
+    package: Any = disclose(HONEST.package(), shown)
+    entries = package["submissions"]["entries"]
+    entries.append(hidden)
+    entries.sort(key=lambda entry: entry["index"])
+
+    check = await row(package, HONEST.chain())
+
+    assert (check.status, check.codes) == (Status.FAIL, ("submission-call-unknown",))
+
+
+async def test_a_signed_call_that_an_invented_one_displaced_is_no_proof_against_the_client() -> None:
+    def displace(package: dict[str, Any]) -> None:
+        entries = package["submissions"]["entries"]
+        displaced = {**entries[4], "request": HONEST.calls[4].request}
+        entries[4]["submissionId"] = "invented"
+        entries.insert(5, displaced)
+
+    check = await row(edited(HONEST.package(), displace), HONEST.chain())
+
+    assert check.status is Status.FAIL
+    assert "submission-displaced" in check.codes
+    assert check.details["equivocations"] == 0
+
+
+async def test_a_call_that_is_disclosed_twice_does_not_stand_for_a_hidden_one() -> None:
+    package: Any = disclose(HONEST.package(), [0])
+    package["calls"] *= 6
+
+    check = await row(package)
+
+    assert (check.status, check.codes) == (Status.NOT_APPLICABLE, ("submissions-hidden",))
+
+
+@pytest.mark.parametrize(
+    "request_text", ['"anybody there?"', '{"arguments":{}}', '{"arguments":{},"tool":1}']
+)
+async def test_a_signed_call_that_no_node_could_admit_is_no_unanswered_one(request_text: str) -> None:
+    check = await row(HONEST.package(submissions=HONEST.submissions(request_text)), HONEST.chain())
+
+    assert (check.status, check.codes) == (Status.FAIL, ("command-malformed",))
+
+
+async def test_a_roster_of_more_seats_than_could_be_checked_is_refused() -> None:
+    def crowd(package: dict[str, Any]) -> None:
+        seat = package["submissions"]["roster"][0]
+        package["submissions"]["roster"] = [{**seat, "id": f"seat-{number}"} for number in range(4_097)]
+
+    assert (await row(edited(HONEST.package(), crowd))).codes == ("roster-invalid",)
 
 
 async def test_two_entries_of_one_call_are_one_too_many() -> None:

@@ -35,7 +35,6 @@ FORGED_VOUCHER = HONEST.voucher(5_000, STRANGER)
 ZEROS = "0x" + "00" * 32
 RESULT = (0, "levels", 0, "result")
 WON = {"status": "won", "stars": 3, "actionsUsed": 6}
-PENDING = canonical_request("uppercase", {"text": "anybody there?"})
 
 
 def uppercase(request: bytes, _: int) -> bytes:
@@ -129,6 +128,8 @@ RECHECKED: dict[str, tuple[Edit, str]] = {
     "other game": (at(0, "game", "id", value="2"), "game-mismatch"),
     "other version": (at(0, "game", "version", value="2"), "game-mismatch"),
     "other level": (at(0, "levels", 0, "level", value={}), "game-mismatch"),
+    "other level id": (at(0, "levels", 0, "id", value="other"), "game-mismatch"),
+    "other seed": (at(0, "seed", value=1), "game-mismatch"),
     "facts malformed": (at(*SESSION, "chainId", value="1"), "session-facts-malformed"),
     "result missing": (drop_result, "result-missing"),
     "last result missing": (lambda lines: lines.pop(), "result-missing"),
@@ -310,61 +311,6 @@ def test_a_signed_call_of_a_tool_that_does_not_exist_costs_nothing(charge: int, 
     judgement = judged(exported(honest, receipts=receipts, statement=None))
 
     assert [each.code for each in judgement.problems if each.code != "spent-mismatch"] == problems
-
-
-def test_a_signed_call_without_answer_is_proven_beside_the_steps() -> None:
-    judgement = judged(exported(submissions=HONEST.submissions(PENDING)))
-
-    assert judgement.verdict is Verdict.TRUSTED
-    assert judgement.replayed["unanswered"] == 6
-
-
-@pytest.mark.parametrize(
-    ("edit", "code"),
-    [
-        (at(13, "record", "clientTime", value=0), "bad-signature"),
-        (at(13, "record", "note", value=0), "submission-malformed"),
-        (at(13, "record", "index", value=9), "submission-call-unknown"),
-        (at(13, "record", "seat", value="mallory"), "unknown-seat"),
-        (lambda lines: lines[13]["record"].pop("request"), "submission-call-unknown"),
-        (lambda lines: lines.append({**lines[13], "n": 13}), "submission-call-unknown"),
-        (lambda lines: [lines[0].pop(name) for name in ("seatKeys", "signaturePolicy")], "roster-missing"),
-    ],
-)
-def test_a_signed_call_without_answer_is_judged_like_the_others(edit: Edit, code: str) -> None:
-    judgement = judged(edited(exported(submissions=HONEST.submissions(PENDING)), edit))
-
-    assert judgement.verdict is Verdict.REJECTED
-    assert code in [problem.code for problem in judgement.problems]
-
-
-def test_a_signed_call_that_follows_a_dropped_one_does_not_follow_the_last_that_is_shown() -> None:
-    shorter = replace(HONEST, calls=HONEST.calls[:5], settled=0)
-    # Call 5 was the researcher's, and so is the claimed call behind it.
-    longer = replace(HONEST, calls=(*HONEST.calls, Entry(6, "uppercase", PENDING, "")))
-    signed = longer.submissions(PENDING)
-    assert signed is not None
-    claimed = replace(signed.entries[-1])
-    shown = replace(signed, entries=(*signed.entries[:5], claimed))
-
-    judgement = judged(exported(shorter, submissions=shown))
-
-    assert judgement.verdict is Verdict.REJECTED
-    assert codes(judgement) == ["submission-call-unknown"]
-
-
-def test_two_signed_calls_of_one_index_are_proof_against_the_client() -> None:
-    other = replace(HONEST, calls=(*HONEST.calls[:4], Entry(4, "uppercase", PENDING, ""), *HONEST.calls[5:]))
-    signed, second = HONEST.submissions(), other.submissions()
-    assert signed is not None
-    assert second is not None
-    contradicting = replace(second.entries[4], request=PENDING.encode())
-    both = replace(signed, entries=(*signed.entries, contradicting))
-
-    judgement = judged(exported(submissions=both))
-
-    assert judgement.diagnostics[0].code == "submission-equivocation"
-    assert judgement.verdict is Verdict.TRUSTED
 
 
 def test_a_free_call_that_gives_something_else_is_not_held_against_the_operator() -> None:
