@@ -26,13 +26,19 @@ from benchmarks.naive.signatures import recover_with_eth_account, sign_with_eth_
 from benchmarks.naive.store import connect
 from benchmarks.service import CLIENT
 
-_SCHEMA: Final = """
-CREATE TABLE IF NOT EXISTS sessions (channel_id BLOB PRIMARY KEY, highest TEXT, spent TEXT, frontier BLOB);
-CREATE TABLE IF NOT EXISTS calls (
-    channel_id BLOB, number INTEGER, tool_id TEXT, request BLOB, amount TEXT, signature BLOB, response BLOB,
-    receipt TEXT, PRIMARY KEY (channel_id, number)
-);
-"""
+_SCHEMA: Final = (
+    """
+    CREATE TABLE IF NOT EXISTS sessions (
+        channel_id BLOB PRIMARY KEY, highest TEXT, spent TEXT, frontier BLOB
+    )
+    """,
+    """
+    CREATE TABLE IF NOT EXISTS calls (
+        channel_id BLOB, number INTEGER, tool_id TEXT, request BLOB, amount TEXT, signature BLOB,
+        response BLOB, receipt TEXT, PRIMARY KEY (channel_id, number)
+    )
+    """,
+)
 _PUT_SESSION: Final = "INSERT OR REPLACE INTO sessions VALUES (?, ?, ?, ?)"
 _PUT_CALL: Final = "INSERT INTO calls VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 _PUT_ANSWER: Final = "UPDATE calls SET response = ?, receipt = ? WHERE channel_id = ? AND number = ?"
@@ -155,7 +161,8 @@ def _session_row(channel_id: ChannelId, purse: PurseState) -> tuple[bytes, str, 
 
 
 def _prepare(connection: sqlite3.Connection) -> None:
-    connection.executescript(_SCHEMA)
+    for statement in _SCHEMA:
+        connection.execute(statement)
 
 
 @dataclass(frozen=True, slots=True)

@@ -98,6 +98,7 @@ class Caller:
         Raises:
             InvalidInput: as `SeatSigner.sign`. Nothing was signed.
             PolicyRefused: as `begin_call`, `call-too-expensive`, `seat-key-lost`. Nothing was signed.
+            ConfigError: as `SeatSigner.sign`. Nothing was signed.
             Refused: the node's code; the call was not made, and a signed one stays outstanding.
             OutcomeUnknown: no valid answer; the call stays outstanding.
             Divergence: the operator's signed word contradicts our record; paying stopped.

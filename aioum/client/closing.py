@@ -164,14 +164,15 @@ class Closer:
                 return
 
     async def _fetch_what_is_missing(self) -> None:
-        """Best effort: the operator may still answer; what it does not answer shows in the comparison."""
+        """Best effort: the operator may still answer. What it does not answer, and what it contradicts itself
+        with, shows in the comparison.
+        """
         try:
             await self._settle_outstanding()
             if self._reconciler.may_adopt:
                 await self._reconciler.adopt()
-        except Divergence:
-            raise
         except AioumError:
+            # A contradiction is kept by now, and the end on-chain is to be held against our record as well.
             return
 
     async def _ask_until_settled(self) -> None:

@@ -28,7 +28,7 @@ from aioum.client.payer import SenderPayer, Wallet
 from aioum.client.policy import KnownContracts, Policy, check_contracts
 from aioum.client.records import SessionPhase, SessionRecord
 from aioum.client.seat_keys import SEAT_KEYS_FOLDER, SeatKeyFiles
-from aioum.client.seats import choose_keys, load_keys
+from aioum.client.seats import SeatKeys, choose_keys, load_keys
 from aioum.client.service import Offer, find_offer
 from aioum.client.session import PaidSession
 from aioum.client.settings import ClientSettings
@@ -259,7 +259,7 @@ class Marketplace:
             limits = SpendLimits(spend_limit, call_limit)
             book = await begin_session(context, offer, deposit, limits, keys, own=seat_keys)
             await open_now(context, book)
-            return PaidSession(context, book, keys)
+            return PaidSession(context, book, SeatKeys(keys))
 
         return SessionHandle(start)
 
@@ -271,12 +271,12 @@ class Marketplace:
 
         Args:
             channel_id: 32 bytes, or their hex text.
-            seat_keys: keys of yours, by seat. Without a seat's key its calls are refused; closing needs none.
+            seat_keys: keys of yours, by seat. Without a seat's key, or with one that others can read, its
+                calls are refused; closing needs none.
 
         Raises:
             JournalError: `session-unknown`.
             InvalidInput: `session-elsewhere`, `session-of-another-key`, `seat-unknown`, `seat-key-mismatch`.
-            ConfigError: `seat-keys-exposed`, `seat-keys-damaged`.
             ChainError: `session-not-on-chain`, or as `open`.
         """
 

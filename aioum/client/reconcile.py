@@ -27,7 +27,7 @@ from aioum.core.purse import PurseState, accept_statement, adopt_answer, missed_
 from aioum.core.signing import require_signer
 from aioum.core.submission.envelope import Envelope
 from aioum.core.submission.keys import VerifyingKey
-from aioum.core.transcript import Entry, entry_from_json, transcript_root
+from aioum.core.transcript import Entry, entry_from_json, entry_leaf, transcript_root
 from aioum.core.wire import SignedReceipt, SignedStatement, read_access_header
 
 _ACCESS_MARGIN_SECONDS = 30
@@ -207,8 +207,14 @@ class Reconciler:
 
     async def _adopt_one(self, shown: _Shown) -> CallRecord:
         entry, signed = shown.entry, shown.receipt
+        if (signed.receipt.index, signed.receipt.leaf) != (entry.index, entry_leaf(entry)):
+            # They come from different places of one unsigned answer, so this accuses nobody.
+            raise OutcomeUnknown(
+                f"the text shown of call {entry.index} is not what its receipt is about",
+                code="answer-altered",
+            )
         purse = self._book.purse
-        found = next((record for record in self._candidates() if _is_shown(record, shown)), None)
+        found = next((record for record in self._candidates() if self._is_shown(record, shown)), None)
         if found is None:
             purse, found = await self._missed(shown)
         response = entry.response.encode()
@@ -219,7 +225,6 @@ class Reconciler:
             if error.code == "receipt-charge-mismatch":
                 await self._book.diverge(error, (signed,))
                 raise
-            # Receipt and text come from different places of one unsigned answer: altered on the way, perhaps.
             raise OutcomeUnknown(str(error), code="answer-altered") from error
         adopted = replace(
             found,
@@ -276,19 +281,22 @@ class Reconciler:
             return None
         return envelope
 
+    def _is_shown(self, record: CallRecord, shown: _Shown) -> bool:
+        """Whether a call of ours is the one that the operator shows: the same request, and no other envelope
+        of ours. An envelope that is none of ours says nothing: the receipt does not cover it.
+        """
+        if (record.call.tool_id, record.call.request.decode()) != (shown.entry.tool_id, shown.entry.request):
+            return False
+        other = self._own_envelope(shown)
+        if record.envelope is None or other is None:
+            return True
+        return replace(other, signature=b"") == replace(record.envelope, signature=b"")
+
     def _candidates(self) -> list[CallRecord]:
         if self._book.purse.signed:
             return [] if self._book.outstanding is None else [self._book.outstanding]
         # Of equal requests the newest first: its caller may still be waiting for the answer.
         return self._book.abandoned[::-1]
-
-
-def _is_shown(record: CallRecord, shown: _Shown) -> bool:
-    """Whether a call of ours is the one that the operator shows: the same request, by the same envelope."""
-    if (record.call.tool_id, record.call.request.decode()) != (shown.entry.tool_id, shown.entry.request):
-        return False
-    ours = None if record.envelope is None else record.envelope.to_json()
-    return shown.submission in (None, ours)
 
 
 async def require_single_word(book: Book, signed: SignedReceipt, sighted: Iterable[SignedReceipt]) -> None:

@@ -22,6 +22,7 @@ from aioum.core.types import ChannelId
 
 SEAT_KEYS_FOLDER: Final = "seat-keys"
 _MAX_FILE_BYTES: Final = 65_536
+_WITHOUT_KEYS: Final = "close the session, which needs no seat's key, and open another"
 
 
 class SeatKeyFiles:
@@ -63,7 +64,9 @@ class SeatKeyFiles:
         except FileNotFoundError:
             return {}
         except OSError as error:
-            raise ConfigError(f"{path} cannot be read: {error.strerror}", code="seat-keys-damaged") from error
+            raise ConfigError(
+                f"{path} cannot be read: {error.strerror}", code="seat-keys-damaged", hint=_WITHOUT_KEYS
+            ) from error
         if os.name == "posix" and mode & 0o077:
             raise ConfigError(
                 f"the seat keys in {path} can be read by others",
@@ -77,7 +80,9 @@ class SeatKeyFiles:
             return {seat: SubmissionKey(decode_base64(seed, KEY_SIZE_BYTES)) for seat, seed in seeds.items()}
         except AioumError:
             # What stands there is secret: neither the text nor the error about it may be shown.
-            raise ConfigError(f"{path} does not hold seat keys", code="seat-keys-damaged") from None
+            raise ConfigError(
+                f"{path} does not hold seat keys", code="seat-keys-damaged", hint=_WITHOUT_KEYS
+            ) from None
 
 
 def _write_durably(path: Path, content: bytes) -> None:

@@ -11,7 +11,7 @@ from aioum.client.context import ClientContext
 from aioum.client.results import CallResult
 from aioum.client.service import Offer
 from aioum.core.canonical import JsonValue, canonical_bytes
-from aioum.core.errors import InvalidInput, PolicyRefused
+from aioum.core.errors import ConfigError, InvalidInput, PolicyRefused
 from aioum.core.purse import Outstanding
 from aioum.core.submission.envelope import Envelope, check_seat
 from aioum.core.submission.framing import SCHEME
@@ -87,16 +87,26 @@ def roster_of(keys: Mapping[str, SubmissionKey]) -> Roster:
     return Roster(tuple(RosterEntry(seat, key.public_key) for seat, key in keys.items()))
 
 
-async def load_keys(
-    context: ClientContext, book: Book, own: Mapping[str, SubmissionKey]
-) -> dict[str, SubmissionKey]:
-    """The keys of a kept session, by seat: the caller's own, and those that this client made.
+@dataclass(frozen=True, slots=True)
+class SeatKeys:
+    """The secret keys of a session, as far as this client can use them.
 
-    What is missing shows when the seat is to sign: a session can be closed without any.
+    Attributes:
+        by_seat: those that it can.
+        unusable: why it may not use the file of those that it made, or None.
+    """
+
+    by_seat: Mapping[str, SubmissionKey]
+    unusable: ConfigError | None = None
+
+
+async def load_keys(context: ClientContext, book: Book, own: Mapping[str, SubmissionKey]) -> SeatKeys:
+    """The keys of a kept session: the caller's own, and those that this client made.
+
+    What is missing or unusable shows when the seat is to sign: a session can be closed without any.
 
     Raises:
         InvalidInput: `seat-unknown`, `seat-key-mismatch`; a key of the caller's fits no seat.
-        ConfigError: as `SeatKeyFiles.load`.
     """
     for seat, key in own.items():
         if require_seat(book, seat).public_key != key.public_key:
@@ -104,8 +114,12 @@ async def load_keys(
                 f"the key is not the one that seat {seat} has in this session", code="seat-key-mismatch"
             )
     if book.facts.roster is None:
-        return {}
-    return {**await context.seat_keys.load(book.facts.channel_id), **own}
+        return SeatKeys({})
+    try:
+        made = await context.seat_keys.load(book.facts.channel_id)
+    except ConfigError as error:
+        return SeatKeys(own, error)
+    return SeatKeys({**made, **own})
 
 
 def require_seat(book: Book, seat: str) -> RosterEntry:
@@ -148,8 +162,8 @@ class Seat:
 class SeatSigner:
     """Signs the calls of one session. Heads are the book's; one task at a time signs and keeps."""
 
-    def __init__(self, context: ClientContext, book: Book, keys: Mapping[str, SubmissionKey]) -> None:
-        """Args: keys: by seat; none in an unsigned session."""
+    def __init__(self, context: ClientContext, book: Book, keys: SeatKeys) -> None:
+        """Args: keys: none in an unsigned session."""
         self._context = context
         self._book = book
         self._keys = keys
@@ -160,6 +174,7 @@ class SeatSigner:
         Raises:
             InvalidInput: `seat-unknown`.
             PolicyRefused: `seat-key-lost`.
+            ConfigError: `seat-keys-exposed`, `seat-keys-damaged`.
         """
         if self._book.facts.roster is None:
             return None
@@ -179,7 +194,9 @@ class SeatSigner:
 
     def _key(self, seat: str) -> SubmissionKey:
         entry = require_seat(self._book, seat)
-        key = self._keys.get(seat)
+        key = self._keys.by_seat.get(seat)
+        if key is None and self._keys.unusable is not None:
+            raise self._keys.unusable
         if key is None or key.public_key != entry.public_key:
             raise PolicyRefused(
                 f"the secret key of seat {seat} is not in the data directory, and the roster names no other",

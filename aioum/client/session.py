@@ -18,7 +18,7 @@ from aioum.client.policy import check_deposit
 from aioum.client.reconcile import Reconciler
 from aioum.client.records import Evidence, SessionPhase
 from aioum.client.results import CallResult
-from aioum.client.seats import CLIENT_SEAT, Seat, SeatSigner, require_seat
+from aioum.client.seats import CLIENT_SEAT, Seat, SeatKeys, SeatSigner, require_seat
 from aioum.client.service import check_arguments, check_request, require_tool
 from aioum.core.amounts import check_amount
 from aioum.core.canonical import JsonValue
@@ -28,7 +28,6 @@ from aioum.core.evidence import Claim
 from aioum.core.hextext import to_hex
 from aioum.core.purse import observe_deposit, stop_paying
 from aioum.core.submission.framing import encode_base64
-from aioum.core.submission.keys import SubmissionKey
 from aioum.core.submission.roster import Roster
 from aioum.core.transcript import Entry, canonical_request
 from aioum.core.types import Bytes32, ChannelId
@@ -40,9 +39,7 @@ class PaidSession:
     up.
     """
 
-    def __init__(
-        self, context: ClientContext, book: Book, keys: Mapping[str, SubmissionKey], *, resumed: bool = False
-    ) -> None:
+    def __init__(self, context: ClientContext, book: Book, keys: SeatKeys, *, resumed: bool = False) -> None:
         """Made by `Marketplace.open` and `Marketplace.resume`."""
         self._context = context
         self._book = book
@@ -158,6 +155,7 @@ class PaidSession:
                 was sent.
             PolicyRefused: `spend-limit-exceeded`, `call-too-expensive`, `deposit-exhausted`,
                 `paying-stopped`, `session-not-open`, `seat-key-lost`. Nothing was sent.
+            ConfigError: `seat-keys-exposed`, `seat-keys-damaged`. Nothing was sent.
             Refused: the node's code; the call was not made. In a signed session it stays outstanding, because
                 an envelope is never replaced; while the node goes on refusing it, another call is refused
                 with `signed-call-refused`.

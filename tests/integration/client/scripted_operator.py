@@ -41,8 +41,8 @@ from aioum.core.submission.envelope import Envelope
 from aioum.core.submission.framing import SCHEME
 from aioum.core.submission.keys import VerifyingKey
 from aioum.core.submission.roster import Roster
-from aioum.core.transcript import canonical_request
-from aioum.core.types import ZERO_ADDRESS, ChannelId
+from aioum.core.transcript import canonical_request, leaf_hash
+from aioum.core.types import ZERO_ADDRESS, Bytes32, ChannelId
 from aioum.core.wire import (
     Challenge,
     Credential,
@@ -362,6 +362,14 @@ class ScriptedOperator:
         )
         call = contract_calls.settle_session(self.chain.payment_manager, self.lies.settle(settlement))
         self.settled[channel] = to_hex((await self.sender.send(call, "settle")).transaction_hash)
+
+
+def recorded_as(call: Call, **changes: Any) -> Call:
+    """A call as if another had been recorded in its place, leaf and all."""
+    changed = replace(call, **changes)
+    assert changed.answer is not None
+    leaf = leaf_hash(changed.index, changed.request, changed.answer.response, changed.tool_id.encode())
+    return replace(changed, leaf=Bytes32(leaf))
 
 
 def same_name(call: Call, request: CallRequest) -> bool:

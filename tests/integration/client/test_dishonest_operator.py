@@ -15,9 +15,10 @@ from aioum.core.evidence_reading import parse_package
 from aioum.core.hextext import to_hex
 from aioum.core.payment import CallReceipt, Statement
 from aioum.core.signing import LocalKey
+from aioum.core.transcript import append_leaf
 from aioum.core.types import Bytes32
 from tests.integration.client.conftest import MakeMarketplace
-from tests.integration.client.scripted_operator import ScriptedOperator
+from tests.integration.client.scripted_operator import ScriptedOperator, recorded_as
 
 OTHER = Bytes32(b"\x07" * 32)
 
@@ -280,7 +281,7 @@ async def test_a_call_in_the_operators_record_that_we_never_signed_stops_paying(
             await session.call("echo", text="2")
         assert caught.value.code == "tool-unknown"
         # Its record now shows another call than the one it was asked for.
-        known[1] = replace(known[1], request=known[0].request)
+        known[1] = recorded_as(known[1], request=known[0].request)
         assert state is not None
         with pytest.raises(Divergence) as diverged:
             await session.statement()
@@ -302,3 +303,25 @@ async def test_a_session_settled_behind_our_back_stops_paying_and_is_held_agains
         assert (caught.value.code, session.stopped) == ("paying-stopped", "session-finalized")
         closed = await session.verify()
         assert (closed.settled, closed.root, session.phase) == (100, session.root, SessionPhase.CLOSED)
+
+
+async def test_a_call_that_was_invented_and_anchored_ends_the_session_with_all_that_proves_it(
+    marketplace: MakeMarketplace, scripted: ScriptedOperator
+) -> None:
+    async with marketplace() as market:
+        session = await market.open(scripted.url, deposit=10_000)
+        await session.call("echo", text="1")
+        state, known = scripted.states[session.channel_id], scripted.calls[session.channel_id]
+        invented = recorded_as(known[0], index=1, envelope=None)
+        assert invented.leaf is not None
+        known.append(invented)
+        frontier = append_leaf(state.frontier, invented.leaf)
+        scripted.states[session.channel_id] = replace(state, admitted=2, frontier=frontier)
+        await scripted.settle(session.channel_id)
+        for _ in range(2):
+            with pytest.raises(Divergence) as caught:
+                await session.close()
+            assert caught.value.code == "anchored-root-mismatch"
+            assert session.phase is SessionPhase.CLOSED
+        assert [item.code for item in session.evidence] == ["unknown-call-recorded", "anchored-root-mismatch"]
+        assert session.stopped == "unknown-call-recorded"

@@ -13,10 +13,11 @@ from aioum.core.errors import (
     Refused,
 )
 from aioum.core.evidence_submissions import Submissions
+from aioum.core.ledger import Call
 from aioum.core.submission.framing import encode_base64
 from aioum.core.submission.keys import VerifyingKey
 from tests.integration.client.conftest import MakeMarketplace
-from tests.integration.client.scripted_operator import ScriptedOperator
+from tests.integration.client.scripted_operator import ScriptedOperator, recorded_as
 from tests.integration.client.signed_record import RESEARCHER, code_of, lone_envelopes
 
 
@@ -165,10 +166,42 @@ async def test_another_call_at_our_position_in_the_operators_record_is_evidence(
         await session.call("echo", text="1")
         invented = scripted.calls[session.channel_id][0].request
         scripted.lies.refuse = [(409, "submission-conflict")]
-        scripted.lies.shown = lambda call: replace(call, request=invented)
+        scripted.lies.shown = lambda call: recorded_as(call, request=invented)
         with pytest.raises(Divergence) as caught:
             await session.call("echo", text="2")
         assert code_of(caught) == session.stopped == "unknown-call-recorded"
         (evidence,) = session.evidence
         assert [signed.receipt.index for signed in evidence.receipts] == [1]
         assert session.outstanding
+
+
+def spoil(call: Call, part: str) -> Call:
+    assert call.envelope is not None
+    assert call.answer is not None
+    if part == "request":
+        return replace(call, request=call.request.replace(b"2", b"7"))
+    if part == "response":
+        return replace(call, answer=replace(call.answer, response=b"7"))
+    envelope = call.envelope
+    return replace(call, envelope=replace(envelope, submission_id="7", signature=envelope.signature[::-1]))
+
+
+@pytest.mark.parametrize("part", ["request", "response", "submission"])
+async def test_a_record_that_is_altered_on_the_way_accuses_nobody(
+    part: str, marketplace: MakeMarketplace, scripted: ScriptedOperator
+) -> None:
+    async with marketplace(settings={"retry_attempts": 2}) as market:
+        session = await market.open(scripted.url, deposit=10_000)
+        scripted.lies.shown = lambda call: spoil(call, part)
+        scripted.lies.refuse = [(409, "submission-conflict")] * 2
+        if part == "submission":
+            # Receipt and request are what counts, and no other envelope of our seat is shown.
+            assert (await session.call("echo", text="2")).text == "2"
+        else:
+            with pytest.raises(OutcomeUnknown) as caught:
+                await session.call("echo", text="2")
+            assert code_of(caught) == "answer-altered"
+        assert (session.stopped, session.evidence) == (None, ())
+        scripted.lies = type(scripted.lies)()
+        assert (await session.call("echo", text="3")).index == 1
+    assert lone_envelopes(scripted, session.channel_id) == 2

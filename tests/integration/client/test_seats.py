@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import os
 import shutil
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from aioum.client import CLIENT_SEAT, SubmissionKey
 from aioum.client.journal import JOURNAL_FILE
 from aioum.client.seat_keys import SEAT_KEYS_FOLDER
 from aioum.core.errors import (
+    ConfigError,
     InvalidInput,
     OutcomeUnknown,
     PolicyRefused,
@@ -111,6 +113,28 @@ async def test_a_lost_seat_key_ends_its_calls_and_the_session_still_closes(
         assert code_of(caught) == "seat-key-lost"
         closed = await resumed.close()
         assert (closed.call_count, closed.settled) == (2, 200)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="modes of files are POSIX")
+async def test_keys_that_may_not_be_used_end_the_calls_and_no_money_stays_behind(
+    marketplace: MakeMarketplace, scripted: ScriptedOperator, tmp_path: Path
+) -> None:
+    async with marketplace() as market:
+        session = await market.open(scripted.url, deposit=10_000, seats=[RESEARCHER])
+        await session.call("echo", text="1")
+    path = tmp_path / "client" / SEAT_KEYS_FOLDER / f"{to_hex(session.channel_id)}.json"
+    kept = path.read_bytes()
+    async with marketplace() as market:
+        for code, content in (("seat-keys-exposed", kept), ("seat-keys-damaged", b"{")):
+            path.write_bytes(content)
+            path.chmod(0o644 if content == kept else 0o600)
+            resumed = await market.resume(session.channel_id)
+            with pytest.raises(ConfigError) as caught:
+                await resumed.call("echo", text="2")
+            assert code_of(caught) == code
+            assert not resumed.outstanding
+        closed = await resumed.close()
+        assert (closed.call_count, closed.settled) == (1, 100)
 
 
 async def test_secret_keys_stand_in_their_own_file_and_nowhere_else(

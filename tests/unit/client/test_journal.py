@@ -4,8 +4,10 @@ import asyncio
 import sqlite3
 import stat
 from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from threading import Barrier
 
 import pytest
 
@@ -185,3 +187,20 @@ async def test_a_book_keeps_one_contradiction_once_and_says_what_it_lacks(journa
     with pytest.raises(JournalError) as unknown:
         await Book.load(journal, ChannelId(bytes(32)), lambda: 1)
     assert unknown.value.code == "session-unknown"
+
+
+def test_programs_that_start_at_the_same_time_share_one_new_file(tmp_path: Path) -> None:
+    at_once = Barrier(8)
+
+    def start(_: int) -> SqliteJournal:
+        at_once.wait()
+        return SqliteJournal(tmp_path / "client" / "sessions.sqlite3")
+
+    with ThreadPoolExecutor(8) as pool:
+        journals = list(pool.map(start, range(8)))
+
+    async def close() -> None:
+        for journal in journals:
+            await journal.aclose()
+
+    asyncio.run(close())
