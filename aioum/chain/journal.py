@@ -11,12 +11,12 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, ClassVar, Final, Protocol, TypeVar
 
+from aioum.chain.sqlite_journal import BUSY_TIMEOUT_SECONDS, make_ready
 from aioum.core.errors import AioumError
 from aioum.core.types import Address, Bytes32
 
 Result = TypeVar("Result")
 
-_BUSY_TIMEOUT_SECONDS: Final = 10.0
 _COLUMNS: Final = """
     transaction_hash, raw, chain_id, account, nonce, purpose, label, anchor_number, anchor_hash, created_at_ms
 """
@@ -128,14 +128,12 @@ class SqliteTransactionJournal:
         try:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._connection = sqlite3.connect(
-                path, timeout=_BUSY_TIMEOUT_SECONDS, isolation_level=None, check_same_thread=False
+                path, timeout=BUSY_TIMEOUT_SECONDS, isolation_level=None, check_same_thread=False
             )
         except (OSError, sqlite3.Error) as error:
             raise self._failed(error) from error
         try:
-            self._connection.execute("PRAGMA journal_mode=WAL")
-            self._connection.execute("PRAGMA synchronous=FULL")
-            _migrate(self._connection)
+            make_ready(self._connection, _migrate)
             path.chmod(0o600)
         except (OSError, sqlite3.Error) as error:
             self._connection.close()

@@ -14,15 +14,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-import stamina
-
+from aioum.chain.sqlite_journal import BUSY_TIMEOUT_SECONDS, make_ready
 from aioum.core.errors import AioumError
 
 Result = TypeVar("Result")
 
 _MAX_GROUP: Final = 256
-_BUSY_TIMEOUT_SECONDS: Final = 10.0
-_BUSY_WAIT_SECONDS: Final = 0.01
 
 
 class JournalError(AioumError):
@@ -49,11 +46,6 @@ class _Job:
             self.future.set_result(self.result)
 
 
-def _is_busy(error: Exception) -> bool:
-    # The low byte is the primary code; the rest tells apart why.
-    return isinstance(error, sqlite3.Error) and error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY
-
-
 def _resolve(jobs: list[_Job]) -> None:
     for job in jobs:
         job.resolve()
@@ -77,29 +69,15 @@ class SqliteWriter:
             # Vouchers and answers are nobody else's business; SQLite gives its other files the same mode.
             self._path.touch(mode=0o600)
             connection = sqlite3.connect(
-                self._path, timeout=_BUSY_TIMEOUT_SECONDS, isolation_level=None, check_same_thread=False
+                self._path, timeout=BUSY_TIMEOUT_SECONDS, isolation_level=None, check_same_thread=False
             )
         except (OSError, sqlite3.Error) as error:
             raise JournalError(
                 f"cannot open {self._path}: {error}", hint="check the data directory"
             ) from error
         try:
-            for attempt in stamina.retry_context(
-                on=_is_busy,
-                attempts=None,
-                timeout=_BUSY_TIMEOUT_SECONDS,
-                wait_initial=_BUSY_WAIT_SECONDS,
-                wait_jitter=_BUSY_WAIT_SECONDS,
-            ):
-                with attempt:
-                    # The one statement for which SQLite does not wait while another program does the same.
-                    connection.execute("PRAGMA journal_mode=WAL")
-            connection.execute("PRAGMA synchronous=FULL")
             connection.execute("PRAGMA foreign_keys=ON")
-            # Programs that start at the same time bring the schema up to date one after the other.
-            connection.execute("BEGIN IMMEDIATE")
-            prepare(connection)
-            connection.execute("COMMIT")
+            make_ready(connection, prepare)
         except sqlite3.Error as error:
             connection.close()
             raise JournalError(f"cannot prepare {self._path}: {error}") from error

@@ -1,8 +1,11 @@
 """The transaction journal keeps what was signed, by account, and never changes a final state."""
 
+import asyncio
 import stat
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from threading import Barrier
 
 from aioum.chain.journal import SignedTransaction, SqliteTransactionJournal, TransactionState
 from aioum.core.types import Address, Bytes32
@@ -55,3 +58,22 @@ async def test_a_final_state_stays_and_the_same_transaction_can_be_signed_again(
     await journal.resolve(key, TransactionState.MINED, 9)
     assert await journal.state(key) is TransactionState.MINED
     await journal.close()
+
+
+def test_programs_that_start_at_the_same_time_share_one_new_file(tmp_path: Path) -> None:
+    at_once = Barrier(8)
+
+    def start(_: int) -> SqliteTransactionJournal:
+        at_once.wait()
+        return SqliteTransactionJournal(tmp_path / "keys" / "transactions.sqlite3")
+
+    with ThreadPoolExecutor(8) as pool:
+        journals = list(pool.map(start, range(8)))
+
+    async def use() -> None:
+        await journals[0].append(SIGNED)
+        assert await journals[7].unresolved(SIGNED.chain_id, SIGNED.account) == [SIGNED]
+        for journal in journals:
+            await journal.close()
+
+    asyncio.run(use())
