@@ -25,7 +25,7 @@ def deposit_is_accounted_for(closed: dict[str, Any]) -> bool:
 
 def test_services_are_found_with_names_and_prices_and_no_key(shell: Shell, node: Node) -> None:
     shell.environment.pop("AIOUM_DEVNET_ACCOUNT")
-    found = shell.json("services", "list")
+    found = shell.json("services", "list", "--limit", "1000")
     (service,) = [entry for entry in found["services"] if entry["serviceId"] == node["serviceId"]]
     assert found["total"] >= 1
     assert (service["nodeUrl"], service["problem"]) == (node["url"], None)
@@ -34,7 +34,7 @@ def test_services_are_found_with_names_and_prices_and_no_key(shell: Shell, node:
         ("repeat", "250000"),
         ("refuse", "500000"),
     ]
-    table = shell.text("services", "list").splitlines()
+    table = shell.text("services", "list", "--limit", "1000").splitlines()
     assert table[0].split() == ["id", "name", "tools", "price", "state", "node"]
     (row,) = [line for line in table if line.split()[0] == node["serviceId"]]
     assert node["url"] in row
@@ -245,7 +245,10 @@ def test_a_service_whose_node_cannot_be_asked_is_listed_with_the_reason(
     shell: Shell, node: Node, registered_service: RegisteredService
 ) -> None:
     service_id = str(registered_service.service.service_id)
-    states = {entry["serviceId"]: entry["problem"] for entry in shell.json("services", "list")["services"]}
+    states = {
+        entry["serviceId"]: entry["problem"]
+        for entry in shell.json("services", "list", "--limit", "1000")["services"]
+    }
     assert states[node["serviceId"]] is None
     assert states[service_id]["code"] == "node-url-invalid"
     shown = shell.text("services", "show", service_id)
