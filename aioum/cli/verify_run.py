@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import gc
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -75,7 +73,9 @@ def verify_run(invocation: Invocation | None, /, artifact: Path, as_json: bool, 
     used.
     """
     try:
-        with _no_collection():
+        from aioum.replay.reading import collector_paused
+
+        with collector_paused():
             judgement = _judge(artifact, **options)
         _print(judgement, as_json=as_json)
     except BaseException as error:
@@ -83,18 +83,6 @@ def verify_run(invocation: Invocation | None, /, artifact: Path, as_json: bool, 
         verbose = invocation is not None and invocation.verbose
         return INTERRUPTED if report(error, verbose=verbose) == INTERRUPTED else WRONG_USAGE
     return judgement.exit_code
-
-
-@contextlib.contextmanager
-def _no_collection() -> Iterator[None]:
-    # The objects of an artifact hold no cycles, and the collector would walk through them again and again.
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 def _judge(

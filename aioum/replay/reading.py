@@ -51,7 +51,7 @@ def read_artifact(
     Raises:
         ArtifactInvalid: with every problem found. Lines after a bad one are still checked.
     """
-    with _collector_paused():
+    with collector_paused():
         try:
             lines = split_lines(data, limits)
         except InvalidInput as error:
@@ -69,8 +69,11 @@ def read_artifact(
 
 
 @contextmanager
-def _collector_paused() -> Iterator[None]:
-    # What is read has no cycles and stays. While it grows, the collector would only walk it again and again.
+def collector_paused() -> Iterator[None]:
+    """Pause the cyclic collector of the whole process, where it runs.
+
+    What is read has no cycles and stays. While it grows, the collector would only walk it again and again.
+    """
     was_enabled = gc.isenabled()
     gc.disable()
     try:

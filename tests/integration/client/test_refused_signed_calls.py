@@ -130,6 +130,8 @@ async def test_a_node_that_lacks_the_roster_is_shown_it_again(
         await session.call("echo", text="1")
         scripted.lies.refuse_unrecorded = [("roster-required", {})]
         await session.call("echo", text="2")
+        assert scripted.lies.refuse_unrecorded == []
+        assert [call.index for call in session.results] == [0, 1]
 
 
 async def test_a_node_that_lost_what_it_gave_receipts_for_is_behind_and_gets_no_other_envelope(

@@ -199,8 +199,9 @@ def test_programs_that_start_at_the_same_time_share_one_new_file(tmp_path: Path)
     with ThreadPoolExecutor(8) as pool:
         journals = list(pool.map(start, range(8)))
 
-    async def close() -> None:
+    async def use() -> None:
         for journal in journals:
+            assert await journal.sessions() == []
             await journal.aclose()
 
-    asyncio.run(close())
+    asyncio.run(use())
