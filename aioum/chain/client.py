@@ -76,7 +76,7 @@ class Chain:
 
         Args:
             target: a deployment, or addresses.
-            rpc_url: another endpoint than the target's.
+            rpc_url: another endpoint than the target's, or several ones, separated by commas or spaces.
             request_timeout_seconds: for each request.
 
         Raises:
@@ -85,7 +85,10 @@ class Chain:
         """
         if rpc_url is not None:
             target = replace(target, rpc_url=rpc_url)
-        async with Rpc(target.rpc_url, request_timeout_seconds=request_timeout_seconds) as rpc:
+        chain_id = target.chain_id if isinstance(target, Deployment) else None
+        async with Rpc(
+            target.rpc_url, request_timeout_seconds=request_timeout_seconds, chain_id=chain_id
+        ) as rpc:
             if isinstance(target, Deployment):
                 yield await cls._of_deployment(rpc, target)
             else:

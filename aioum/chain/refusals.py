@@ -31,6 +31,11 @@ def is_certain(error: ChainError) -> bool:
     return code in _JUDGMENTS and not _ALREADY_KNOWN.search(message) and not _INTERNAL.search(message)
 
 
+def is_already_known(message: str) -> bool:
+    """Whether an endpoint's words say that it has the very same transaction."""
+    return bool(_ALREADY_KNOWN.search(message))
+
+
 def is_nonce_used(error: ChainError) -> bool:
     """Whether the endpoint refused the transaction because its nonce is spent on-chain."""
     return bool(_NONCE_USED.search(_message(error)))

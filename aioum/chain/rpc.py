@@ -11,7 +11,8 @@ from types import TracebackType
 from typing import Any, Final, Literal, Self, cast
 
 from aioum.chain.abi import artifact
-from aioum.chain.errors import translated
+from aioum.chain.endpoints import EndpointState, urls_in
+from aioum.chain.errors import shown_url, translated
 from aioum.chain.model import BlockRef
 from aioum.core.errors import ChainError
 from aioum.core.hextext import address_text, to_hex
@@ -47,14 +48,31 @@ class Fees:
 
 
 class Rpc:
-    """A connection to one endpoint. Use it in `async with`. Every request raises ChainError as
-    `errors.translated`.
+    """A connection to an endpoint, or to a pool of them. Use it in `async with`. Every request raises
+    ChainError as `errors.translated`; a pool also `rpc-rate-limited`, `endpoint-lagging` and
+    `endpoint-wrong-chain`.
     """
 
     def __init__(
-        self, rpc_url: str, *, request_timeout_seconds: float = DEFAULT_REQUEST_TIMEOUT_SECONDS
+        self,
+        rpc_url: str,
+        *,
+        request_timeout_seconds: float = DEFAULT_REQUEST_TIMEOUT_SECONDS,
+        chain_id: int | None = None,
     ) -> None:
-        self.rpc_url = rpc_url
+        """Make a connection; nothing is asked yet.
+
+        Args:
+            rpc_url: the endpoint, or several ones of the same chain, separated by commas or spaces.
+            request_timeout_seconds: for each request to one endpoint.
+            chain_id: of several endpoints, those of other chains are left out; None: the first one's chain.
+
+        Raises:
+            InvalidInput: `endpoint-missing`.
+        """
+        self._urls = urls_in(rpc_url)
+        self.rpc_url = self._urls[0]
+        self._chain_id = chain_id
         self._request_timeout_seconds = request_timeout_seconds
         self._contracts: dict[tuple[str, Address], Any] = {}
 
@@ -62,11 +80,18 @@ class Rpc:
         from aiohttp import ClientSession, ClientTimeout, TCPConnector
         from web3 import AsyncWeb3
 
+        from aioum.chain.pool import PoolProvider
         from aioum.chain.provider import SessionProvider
 
         timeout = ClientTimeout(total=self._request_timeout_seconds)
         self._session = ClientSession(timeout=timeout, connector=TCPConnector(limit=32))
-        self._provider = SessionProvider(self.rpc_url, self._session, _REPEATABLE)
+        self._pool: PoolProvider | None = None
+        self._provider: PoolProvider | SessionProvider
+        if len(self._urls) == 1:
+            self._provider = SessionProvider(self.rpc_url, self._session, _REPEATABLE)
+        else:
+            self._pool = PoolProvider(self._urls, self._session, _REPEATABLE, chain_id=self._chain_id)
+            self._provider = self._pool
         # A contract must not be able to make us fetch addresses of its choice (EIP-3668).
         self._provider.global_ccip_read_enabled = False
         self._web3 = AsyncWeb3(self._provider, middleware=[])
@@ -77,6 +102,13 @@ class Rpc:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self._session.close()
+
+    @property
+    def endpoints(self) -> tuple[EndpointState, ...]:
+        """What is known of each endpoint; of a single one nothing is kept but its address."""
+        if self._pool is not None:
+            return self._pool.states()
+        return (EndpointState(shown_url(self.rpc_url), None, 0.0, None),)
 
     async def chain_id(self) -> int:
         """The chain's id."""

@@ -113,7 +113,11 @@ class Settings(BaseSettings):
     admin_port: Port = Field(9402, description="admin port; 0 takes a free one")
 
     deployment_file: Path | None = Field(None, description="deployments file; none: the running devnet's")
-    rpc_url: str = Field("", description="HTTP endpoint of the chain; empty: the deployment's")
+    rpc_url: str = Field(
+        "",
+        description="HTTP endpoint of the chain, or several of it, separated by commas or spaces; "
+        "empty: the deployment's",
+    )
     rpc_timeout_seconds: Annotated[float, Field(gt=0, le=120)] = Field(
         10.0, description="limit of one request"
     )
