@@ -8,6 +8,8 @@ from typing import Any
 
 from aiohttp import ClientSession, web
 
+from tests.serving import served_posts
+
 
 class Fault(Enum):
     """What happens to a request."""
@@ -49,17 +51,8 @@ async def faulty_endpoint(behind: str) -> AsyncIterator[FaultyEndpoint]:
                 return _cut(request)
             return web.Response(body=body, content_type="application/json")
 
-        application = web.Application()
-        application.router.add_post("/", handle)
-        runner = web.AppRunner(application, access_log=None)
-        await runner.setup()
-        site = web.TCPSite(runner, "127.0.0.1", 0)
-        await site.start()
-        endpoint.url = f"http://127.0.0.1:{runner.addresses[0][1]}/"
-        try:
+        async with served_posts(handle) as endpoint.url:
             yield endpoint
-        finally:
-            await runner.cleanup()
 
 
 def _cut(request: web.Request) -> web.Response:

@@ -6,6 +6,8 @@ from typing import Any
 
 from aiohttp import ClientSession, web
 
+from tests.serving import served_posts
+
 _BLOCK_POSITION = {"eth_call": 1, "eth_getBalance": 1, "eth_getCode": 1, "eth_getTransactionCount": 1}
 
 
@@ -48,12 +50,5 @@ async def lagging_replica(behind: str, lag: int, seen: dict[str, int] | None = N
             answer = await answer_to(method, question["params"])
             return web.json_response({"jsonrpc": "2.0", **answer, "id": question["id"]})
 
-        application = web.Application()
-        application.router.add_post("/", handle)
-        runner = web.AppRunner(application, access_log=None)
-        await runner.setup()
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
-        try:
-            yield f"http://127.0.0.1:{runner.addresses[0][1]}/"
-        finally:
-            await runner.cleanup()
+        async with served_posts(handle) as url:
+            yield url

@@ -16,34 +16,24 @@ from aioum.core.types import Bytes32
 from aioum.devnet.running import RunningDevnet
 from tests.integration.chain.faulty_endpoint import Fault, faulty_endpoint
 from tests.integration.chain.lagging_replica import lagging_replica
+from tests.integration.chain.openings import open_session
 from tests.integration.conftest import FundedAccount, RegisteredService
 
 LAG_BLOCKS = 3
-DEPOSIT = 5_000
 
 
 async def test_a_replica_three_blocks_behind_hides_no_opening_and_underestimates_no_gas(
     chain: Chain, devnet: RunningDevnet, payer: FundedAccount, registered_service: RegisteredService
 ) -> None:
-    service = registered_service.service
     async with (
         lagging_replica(devnet.rpc_url, LAG_BLOCKS) as replica,
         Chain.connect(devnet.deployment, rpc_url=replica) as behind,
         Chain.connect(devnet.deployment, rpc_url=f"{replica}, {devnet.rpc_url}") as pooled,
     ):
         for _ in range(5):
-            opened = await payer.sender.send(
-                calls.open_session(
-                    chain.payment_manager,
-                    service_id=service.service_id,
-                    terms_hash=service.terms_hash,
-                    deposit=DEPOSIT,
-                    nonce=Bytes32(secrets.token_bytes(32)),
-                ),
-                "open",
+            channel_id, opened = await open_session(
+                chain, payer, registered_service, Bytes32(secrets.token_bytes(32))
             )
-            channel_id = opened.events[0].channel_id
-            assert channel_id is not None
             top_up = calls.top_up(chain.payment_manager, channel_id, 1)
             transaction = {
                 "from": address_text(payer.key.address),

@@ -8,33 +8,13 @@ import pytest
 from aioum.chain import calls
 from aioum.chain.client import Chain
 from aioum.chain.deployments import Endpoint
-from aioum.chain.model import ChainSession, Mined
+from aioum.chain.model import ChainSession
 from aioum.core.errors import AioumError
 from aioum.core.payment import Voucher, compute_channel_id, session_salt, terms_hash
 from aioum.core.types import ZERO_ADDRESS, ZERO_BYTES32, Address, Bytes32, ChannelId
 from aioum.devnet.running import RunningDevnet, running_devnet
+from tests.integration.chain.openings import DEPOSIT, open_session
 from tests.integration.conftest import FundedAccount, RegisteredService
-
-DEPOSIT = 5_000_000
-
-
-async def open_session(
-    chain: Chain, payer: FundedAccount, registered: RegisteredService, nonce: Bytes32
-) -> tuple[ChannelId, Mined]:
-    service = registered.service
-    mined = await payer.sender.send(
-        calls.open_session(
-            chain.payment_manager,
-            service_id=service.service_id,
-            terms_hash=service.terms_hash,
-            deposit=DEPOSIT,
-            nonce=nonce,
-        ),
-        "open",
-    )
-    (opened,) = mined.events
-    assert opened.channel_id is not None
-    return opened.channel_id, mined
 
 
 async def test_an_opened_session_reads_the_same_by_channel_by_number_and_by_its_event(

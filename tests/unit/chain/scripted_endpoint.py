@@ -6,6 +6,8 @@ from typing import Any
 
 from aiohttp import web
 
+from tests.serving import served_posts
+
 
 class RpcRefusal(Exception):
     """Answered as a JSON-RPC error."""
@@ -31,12 +33,5 @@ async def scripted_endpoint(script: Script) -> AsyncIterator[str]:
             return web.json_response(answer | {"error": refusal.error})
         return result if isinstance(result, web.Response) else web.json_response(answer | {"result": result})
 
-    application = web.Application()
-    application.router.add_post("/", handle)
-    runner = web.AppRunner(application, access_log=None)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    try:
-        yield f"http://127.0.0.1:{runner.addresses[0][1]}/"
-    finally:
-        await runner.cleanup()
+    async with served_posts(handle) as url:
+        yield url
