@@ -36,7 +36,7 @@ class Chain:
 
     Every method takes the state of the newest block, or of the block number given. All raise ChainError:
     `rpc-timeout`, `rpc-unreachable`, `rpc-error`, `rpc-response-invalid`, `contract-missing`,
-    `contract-reverted`.
+    `contract-reverted`; where several endpoints are named also those of `Rpc`.
 
     Attributes:
         rpc: the connection itself.

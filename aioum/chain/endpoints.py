@@ -18,6 +18,8 @@ MAX_REST_SECONDS: Final = 60.0
 # A head that no endpoint reaches for so long is that of another history: a reset devnet, or a lie.
 HEAD_PATIENCE_SECONDS: Final = 30.0
 
+# After these an endpoint is left alone for its time, even where nobody else is left to ask.
+_REST_CODES: Final = ("rpc-rate-limited", "endpoint-wrong-chain")
 _SEPARATOR: Final = re.compile(r"[,\s]+")
 _RATE_LIMIT_CODES: Final = (-32005, -32029, 429)
 _RATE_LIMIT_WORDS: Final = re.compile(r"request|rate|second|capacity", re.IGNORECASE)
@@ -79,7 +81,7 @@ class PooledEndpoint:
     def has_to_rest(self) -> bool:
         """Whether asking it now would be wrong, not only unlikely to help."""
         error = self.last_error
-        return self.is_resting and error is not None and error.code in REST_CODES
+        return self.is_resting and error is not None and error.code in _REST_CODES
 
     def saw_head(self, number: int) -> None:
         """Note the newest block that it told of."""
@@ -106,9 +108,6 @@ class PooledEndpoint:
             resting_seconds=max(0.0, self.resting_until - self.clock()),
             last_error_code=None if self.last_error is None else self.last_error.code,
         )
-
-
-REST_CODES: Final = ("rpc-rate-limited", "endpoint-wrong-chain")
 
 
 def rate_limited(url: str, facts: Mapping[str, Any]) -> ChainError:

@@ -61,6 +61,7 @@ class PoolProvider(AsyncJSONBaseProvider):
         session: its timeout bounds every request; closed by whoever made it.
         repeatable: as for SessionProvider.
         chain_id: the chain that is meant; None: that of the first endpoint that tells of one.
+        probe_timeout_seconds: for asking one endpoint how far it is; nobody waits longer for a silent one.
         clock: seconds that only go forward.
     """
 
@@ -71,11 +72,13 @@ class PoolProvider(AsyncJSONBaseProvider):
         repeatable: Collection[str],
         *,
         chain_id: int | None = None,
+        probe_timeout_seconds: float = _PROBE_TIMEOUT_SECONDS,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         super().__init__()
         self._clock = clock
         self._chain_id = chain_id
+        self._probe_timeout_seconds = probe_timeout_seconds
         self._head = 0
         self._head_missed_since: float | None = None
         self._probing = asyncio.Lock()
@@ -232,29 +235,27 @@ class PoolProvider(AsyncJSONBaseProvider):
 
     async def _probe_one(self, endpoint: PooledEndpoint) -> None:
         try:
-            async with asyncio.timeout(_PROBE_TIMEOUT_SECONDS):
-                if not endpoint.is_verified:
-                    found = await self._number(endpoint, "eth_chainId")
-                    if self._chain_id not in (None, found):
-                        raise self._failed(endpoint, wrong_chain(endpoint.url, self._chain_id or 0, found))
-                    self._chain_id = found
-                    endpoint.is_verified = True
-                number = await self._number(endpoint, "eth_blockNumber")
-        except ChainError:
-            return
-        except TimeoutError:
-            self._failed(endpoint, ChainError(f"{endpoint.state().url} is slow", code="rpc-timeout"))
+            with translated(endpoint.url):
+                async with asyncio.timeout(self._probe_timeout_seconds):
+                    number = await self._progress(endpoint)
+        except ChainError as error:
+            if error is not endpoint.last_error:
+                self._failed(endpoint, error)
             return
         endpoint.saw_head(number)
         self._head = max(self._head, number)
 
+    async def _progress(self, endpoint: PooledEndpoint) -> int:
+        if not endpoint.is_verified:
+            found = await self._number(endpoint, "eth_chainId")
+            if self._chain_id not in (None, found):
+                raise wrong_chain(endpoint.url, self._chain_id or 0, found)
+            self._chain_id = found
+            endpoint.is_verified = True
+        return await self._number(endpoint, "eth_blockNumber")
+
     async def _number(self, endpoint: PooledEndpoint, method: str) -> int:
-        answer = await self._ask(endpoint, RPCEndpoint(method), [])
-        try:
-            return int(str(answer["result"]), 16)
-        except (KeyError, ValueError) as error:
-            invalid = ChainError(f"{endpoint.state().url} gave no number", code="rpc-response-invalid")
-            raise self._failed(endpoint, invalid) from error
+        return int(str((await self._ask(endpoint, RPCEndpoint(method), []))["result"]), 16)
 
     def _askable(self) -> list[PooledEndpoint]:
         usable = [endpoint for endpoint in self._pooled if not endpoint.is_resting]
@@ -279,8 +280,8 @@ class PoolProvider(AsyncJSONBaseProvider):
             self._head = max(self._head, height)
 
     def _last_error(self) -> ChainError:
-        errors = [endpoint.last_error for endpoint in self._pooled if endpoint.last_error is not None]
-        return errors[-1] if errors else ChainError("no endpoint answers", code="rpc-unreachable")
+        # Asked for only where every endpoint rests, each for an error of its own.
+        return [endpoint.last_error for endpoint in self._pooled if endpoint.last_error is not None][-1]
 
 
 def _at_most(block: Any, head: int) -> int:

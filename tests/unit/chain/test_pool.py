@@ -1,5 +1,6 @@
 """A pool asks an endpoint that can answer, lets the others rest, and never mixes chains."""
 
+import asyncio
 from collections import Counter
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
@@ -14,6 +15,7 @@ from aioum.chain.endpoints import HEAD_PATIENCE_SECONDS, MAX_REST_SECONDS, Poole
 from aioum.chain.pool import PoolProvider
 from aioum.chain.rpc import Rpc
 from aioum.core.errors import AioumError, ChainError, InvalidInput
+from tests.serving import served_posts
 from tests.unit.chain.scripted_endpoint import RpcRefusal, scripted_endpoint
 
 
@@ -64,6 +66,10 @@ async def refusal(pool: PoolProvider, method: str, *params: Any) -> AioumError:
     with pytest.raises(AioumError) as caught:
         await ask(pool, method, *params)
     return caught.value
+
+
+def unavailable() -> web.Response:
+    return web.Response(status=503)
 
 
 BALANCE = ("eth_getBalance", "0x" + "00" * 20, "latest")
@@ -161,7 +167,7 @@ async def test_the_rest_grows_twice_as_long_each_time_up_to_a_minute() -> None:
 
 
 async def test_an_endpoint_that_only_tells_its_head_rests_longer_each_time() -> None:
-    useless, other, clock = Replica(answers={"eth_getBalance": LOST}), Replica(), Clock()
+    useless, other, clock = Replica(answers={"eth_getBalance": unavailable}), Replica(), Clock()
     other.answers["eth_getBalance"] = 2
     async with AsyncExitStack() as stack:
         pool = await pool_of(stack, clock, useless, other)
@@ -172,8 +178,10 @@ async def test_an_endpoint_that_only_tells_its_head_rests_longer_each_time() -> 
 
 
 async def test_where_all_failed_they_are_tried_before_their_time_and_the_last_error_is_told() -> None:
-    broken: Any = lambda: web.Response(status=503)  # noqa: E731
-    first, second = Replica(answers={"eth_getBalance": broken}), Replica(answers={"eth_getBalance": broken})
+    first, second = (
+        Replica(answers={"eth_getBalance": unavailable}),
+        Replica(answers={"eth_getBalance": unavailable}),
+    )
     async with AsyncExitStack() as stack:
         pool = await pool_of(stack, Clock(), first, second)
         error = await refusal(pool, *BALANCE)
@@ -188,6 +196,33 @@ async def test_an_answer_that_is_no_json_rpc_sends_the_question_elsewhere() -> N
     async with AsyncExitStack() as stack:
         pool = await pool_of(stack, Clock(), first, second)
         assert (await ask(pool, *BALANCE))["result"] == "0x2"
+        assert pool.states()[0].last_error_code == "rpc-response-invalid"
+
+
+async def test_an_endpoint_that_keeps_silent_about_its_head_holds_nobody_up() -> None:
+    other, silence = Replica(answers={"eth_getBalance": 2}), asyncio.Event()
+
+    async def keep_silent(_request: web.Request) -> web.Response:
+        await silence.wait()
+        return web.Response()
+
+    async with AsyncExitStack() as stack:
+        silent = await stack.enter_async_context(served_posts(keep_silent))
+        stack.callback(silence.set)
+        answering = await stack.enter_async_context(scripted_endpoint(other))
+        session = await stack.enter_async_context(ClientSession())
+        pool = PoolProvider([silent, answering], session, (), chain_id=7, probe_timeout_seconds=0.05)
+        assert (await ask(pool, *BALANCE))["result"] == "0x2"
+        assert [state.last_error_code for state in pool.states()] == ["rpc-timeout", None]
+
+
+@pytest.mark.parametrize("head", ["soon", None, RpcRefusal(-32000, "not now")])
+async def test_an_endpoint_that_tells_no_head_is_passed_over(head: Any) -> None:
+    first, second = Replica(answers={"eth_blockNumber": head}), Replica(answers={"eth_getBalance": 2})
+    async with AsyncExitStack() as stack:
+        pool = await pool_of(stack, Clock(), first, second)
+        assert (await ask(pool, *BALANCE))["result"] == "0x2"
+        assert first.seen["eth_getBalance"] == 0
         assert pool.states()[0].last_error_code == "rpc-response-invalid"
 
 
@@ -208,7 +243,7 @@ async def test_the_head_never_goes_back_to_a_lagging_replica_until_patience_is_o
         pool = await pool_of(stack, clock, behind, ahead)
         assert (await ask(pool, "eth_blockNumber"))["result"] == "0xa"
         clock.now += 1
-        ahead.answers["eth_blockNumber"] = lambda: web.Response(status=503)
+        ahead.answers["eth_blockNumber"] = unavailable
         error = await refusal(pool, *BALANCE)
         assert (error.code, error.details) == ("endpoint-lagging", {"head": 7, "needed": 10})
         assert behind.seen["eth_getBalance"] == 0
@@ -223,7 +258,7 @@ async def test_a_replica_that_has_caught_up_is_used_at_once() -> None:
         pool = await pool_of(stack, clock, behind, ahead)
         await ask(pool, "eth_blockNumber")
         behind.head = 10
-        ahead.answers["eth_getBalance"] = lambda: web.Response(status=503)
+        ahead.answers["eth_getBalance"] = unavailable
         assert (await ask(pool, *BALANCE))["result"] == "0x1"
 
 
@@ -261,14 +296,13 @@ async def test_a_revert_is_an_answer_and_is_not_asked_twice() -> None:
 
 
 SEND = "eth_sendRawTransaction"
-LOST: Any = lambda: web.Response(status=502)  # noqa: E731
 NO_FUNDS = RpcRefusal(-32000, "insufficient funds for gas")
 LOW = RpcRefusal(-32000, "nonce too low")
 KNOWN = RpcRefusal(-32000, "already known")
 
 
 async def test_a_transaction_goes_to_every_endpoint_and_one_yes_is_enough() -> None:
-    for first, second in ((NO_FUNDS, "0x01"), ("0x01", LOW), (LOST, "0x01")):
+    for first, second in ((NO_FUNDS, "0x01"), ("0x01", LOW), (unavailable, "0x01")):
         replicas = Replica(answers={SEND: first}), Replica(answers={SEND: second})
         async with AsyncExitStack() as stack:
             pool = await pool_of(stack, Clock(), *replicas)
@@ -278,7 +312,9 @@ async def test_a_transaction_goes_to_every_endpoint_and_one_yes_is_enough() -> N
 
 async def test_a_transaction_that_one_endpoint_may_have_is_not_refused() -> None:
     async with AsyncExitStack() as stack:
-        pool = await pool_of(stack, Clock(), Replica(answers={SEND: LOST}), Replica(answers={SEND: LOW}))
+        pool = await pool_of(
+            stack, Clock(), Replica(answers={SEND: unavailable}), Replica(answers={SEND: LOW})
+        )
         assert (await refusal(pool, SEND, "0x00")).code == "rpc-unreachable"
 
 
