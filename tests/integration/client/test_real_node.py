@@ -19,6 +19,7 @@ from aioum_node.app import RunningNode, running_node
 from aioum_node.identity import Identity
 from aioum_node.settings import Settings
 from aioum_node.tools import tool
+from tests.integration.chain.lagging_replica import lagging_replica
 from tests.integration.client import faulty_proxy as faults
 from tests.integration.client.conftest import MakeMarketplace
 from tests.integration.client.faulty_proxy import faulty_proxy
@@ -90,6 +91,23 @@ async def test_both_records_and_the_anchored_root_are_equal(
         assert (on_chain.root, on_chain.call_count, on_chain.settled) == (session.root, 21, 2_000)
         package: Any = session.evidence_package("quality", "")
         assert package["statement"]["callCount"] == 21
+
+
+async def test_a_node_with_a_replica_three_blocks_behind_takes_every_opening_and_settles(
+    start_node: StartNode, marketplace: MakeMarketplace, devnet: RunningDevnet, chain: Chain
+) -> None:
+    async with (
+        lagging_replica(devnet.rpc_url, 3) as replica,
+        start_node(rpc_url=f"{replica}, {devnet.rpc_url}") as node,
+        marketplace() as market,
+    ):
+        assert len(node.offering.chain.rpc.endpoints) == 2
+        for _ in range(3):
+            async with market.open(node.registration.service_id, deposit=10_000) as session:
+                assert (await session.call("wordcount", text="a b")).json() == {"words": 2}
+            on_chain = await chain.session(session.channel_id)
+            assert on_chain is not None
+            assert (on_chain.root, on_chain.call_count, on_chain.settled) == (session.root, 1, 100)
 
 
 async def test_seats_of_one_session_and_the_node_agree_on_every_head(
