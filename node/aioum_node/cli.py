@@ -238,6 +238,33 @@ def card(only_hash: bool, config_file: Path | None, **flags: Any) -> None:
     _run(work())
 
 
+@main.command()
+@click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
+@_settings_options
+def fsck(as_json: bool, config_file: Path | None, **flags: Any) -> None:
+    """Compute every session again from what is stored, and name what differs; stop the node first.
+
+    Nothing is changed. Exit code 0 where all is sound, 1 with a list of what is not.
+
+    \b
+    Example:
+      aioum-node fsck --dir shop
+    """  # noqa: D301 - click wants this very character before a block that keeps its lines
+    settings = _loaded(config_file, flags)
+    from aioum_node.fsck import fsck as check
+
+    report = check(settings.node_dir)
+    if as_json:
+        _print_json(report.to_json())
+    else:
+        for finding in report.findings:
+            click.echo(str(finding))
+        count = len(report.findings)
+        click.echo(f"checked {report.sessions} sessions with {report.calls} calls: {count or 'no'} findings")
+    if report.findings:
+        sys.exit(1)
+
+
 @main.command("settings")
 @click.option(
     "--markdown", is_flag=True, help="Every setting with variable, default and meaning, as a table."

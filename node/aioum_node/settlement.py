@@ -19,6 +19,7 @@ from aioum.core.hextext import to_hex
 from aioum.core.ledger import Phase
 from aioum.core.types import Bytes32, ChannelId
 from aioum_node import settlement_rules as rules
+from aioum_node.fsck import require_sound
 from aioum_node.recovery import interrupt_session
 from aioum_node.settlement_rules import ChainView, SettlePolicy
 from aioum_node.store.port import Store, StoredSession
@@ -272,6 +273,7 @@ class SettleLoop:
             self._waits(channel_id, "outcome-unknown")
             self._reconcile_beside(group)
             return False
+        await require_sound(self._store, stored)
         call = settle_session(self._chain.payment_manager, chain_settlement(settlement))
         # Durable here: the sealed, drained session, so a crash comes back to the very same settlement.
         mined = await self._sender.send(call, purpose)

@@ -23,6 +23,22 @@ from aioum_node.store.writer import store_failed
 T = TypeVar("T")
 
 _THREADS: Final = 4
+# Parameters: how many phases there are, and how many bits of a call's key are its index.
+_STRAYS: Final = (
+    (
+        "sessions without a sound account",
+        "SELECT count(*) FROM sessions WHERE ?2 AND id NOT IN "
+        "(SELECT id FROM accounts WHERE phase >= 0 AND phase < ?1)",
+    ),
+    (
+        "calls of no session",
+        "SELECT count(*) FROM calls WHERE ?1 AND key >> ?2 NOT IN (SELECT id FROM sessions)",
+    ),
+    (
+        "answers of no call",
+        "SELECT count(*) FROM answers WHERE ?1 AND ?2 AND seq NOT IN (SELECT seq FROM calls)",
+    ),
+)
 
 
 class SqliteReader:
@@ -175,6 +191,20 @@ class SqliteReader:
                 "SELECT block_number, block_hash FROM positions WHERE name = ?", (name,)
             ).fetchone()
             return None if row is None else (row[0], bytes(row[1]))
+
+        return await self._read(read)
+
+    async def integrity(self) -> list[str]:
+        """What is wrong with the file's structure, and which rows no read of the port reaches."""
+
+        def read(connection: sqlite3.Connection) -> list[str]:
+            lines = [str(row[0]) for row in connection.execute("PRAGMA integrity_check")]
+            found = [] if lines == ["ok"] else lines
+            for what, query in _STRAYS:
+                (count,) = connection.execute(query, (len(rows.PHASE_NUMBERS), rows.CALL_BITS)).fetchone()
+                if count:
+                    found.append(f"{count} {what}")
+            return found
 
         return await self._read(read)
 

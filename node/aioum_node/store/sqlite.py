@@ -6,7 +6,8 @@ import fcntl
 import os
 import secrets
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Final
@@ -190,6 +191,20 @@ class SqliteStore:
             self._recent.pop(channel_id, None)
         for snapshot in changed:
             self._recent[snapshot[0].channel_id] = snapshot
+
+
+@contextmanager
+def store_lock(path: Path) -> Iterator[None]:
+    """Own a store's file without opening it, so that no node does meanwhile.
+
+    Raises:
+        ConfigError: `store-locked`.
+    """
+    descriptor = _lock(path)
+    try:
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def _lock(path: Path) -> int:
