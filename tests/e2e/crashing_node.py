@@ -39,10 +39,12 @@ from aioum_node.settings import Settings
 from aioum_node.store.sqlite import SqliteStore
 from aioum_node.tools import ToolError, tool
 from aioum_node.upstream.function import FunctionUpstream
+from tests.e2e.durable_steps import Countdown, watch
 
 PRICE: Final = 1_000
 RUNS_FILE: Final = "runs"
 GATE_FILE: Final = "gate"
+POINT_FILE: Final = "point"
 STOP: Final = b"stop\n"
 
 OPENING_STEPS: Final = ("before-adopt", "after-adopt")
@@ -170,6 +172,9 @@ async def serve(job: dict[str, Any]) -> None:
     fuse = Fuse(job["crash_at"])
     fuse.lit = job["from_start"]
     lay(fuse)
+    countdown = Countdown(job["crash_point"], functools.partial(note, settings.node_dir))
+    countdown.lit = job["from_start"]
+    watch(countdown)
     stopped = asyncio.Event()
 
     def stop() -> None:
@@ -184,10 +189,14 @@ async def serve(job: dict[str, Any]) -> None:
     ) as node:
         asyncio.get_running_loop().add_reader(0, stop)
         say(url=node.url, service=node.registration.service_id)
-        fuse.lit = True
+        fuse.lit = countdown.lit = True
         waiting = asyncio.create_task(stopped.wait())
         await asyncio.wait({waiting, node.supervisor}, return_when=asyncio.FIRST_COMPLETED)
         waiting.cancel()
+
+
+def note(folder: Path, point: str) -> None:
+    (folder / POINT_FILE).write_text(point, encoding="utf-8")
 
 
 def say(**words: Any) -> None:

@@ -11,11 +11,11 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager, closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from aioum.core.ledger import Phase
 from aioum.core.signing import LocalKey
@@ -26,7 +26,9 @@ from aioum_node.settlement import PURPOSE_PREFIX
 from aioum_node.store.port import StoredSession
 from aioum_node.store.reader import SqliteReader
 from aioum_node.store.sqlite import STORE_FILE
-from tests.e2e.crashing_node import GATE_FILE, RUNS_FILE, STOP
+from tests.e2e.crashing_node import GATE_FILE, POINT_FILE, RUNS_FILE, STOP
+
+T = TypeVar("T")
 
 _ANSWER_SECONDS = 60
 
@@ -49,8 +51,12 @@ class NodeProgram:
 
     async def stop(self) -> int:
         """Let the node end in order; returns its status."""
-        self._write(STOP)
+        self.tell_to_stop()
         return int((await self.answer())["status"])
+
+    def tell_to_stop(self) -> None:
+        """Ask the node to end in order; its status is an answer."""
+        self._write(STOP)
 
     async def answer(self) -> dict[str, Any]:
         """The next line; a program that says nothing for too long is ended."""
@@ -122,6 +128,7 @@ class Shop:
         self.deployment_file = deployment_file
         self.key = key
         self._program = program
+        self.retention_ms = 7 * 24 * 3_600_000
         self._port = 0
         folder.mkdir(exist_ok=True)
 
@@ -147,6 +154,28 @@ class Shop:
         if "status" not in said:
             said = await self._program.answer()
         assert said["status"] == -signal.SIGKILL, self._program.log()
+
+    async def dies_at(
+        self, point: int, work: Coroutine[Any, Any, T], *, from_start: bool = False
+    ) -> tuple[str | None, asyncio.Task[T]]:
+        """Run the node until it dies at one of the points of its durable steps, or `work` is done.
+
+        Returns:
+            What the point was, None where `work` was done before; and the work, which may go on.
+        """
+        said = await self._program.start(self._job(None, from_start=from_start, register=True, point=point))
+        working = asyncio.create_task(work)
+        if "status" not in said:
+            self._port = int(said["url"].rsplit(":", 1)[1])
+            ending = asyncio.create_task(self._program.answer())
+            await asyncio.wait({working, ending}, return_when=asyncio.FIRST_COMPLETED)
+            if not ending.done():
+                self._program.tell_to_stop()
+            said = await ending
+        if said["status"] == 0:
+            return None, working
+        assert said["status"] == -signal.SIGKILL, self._program.log()
+        return (self.folder / POINT_FILE).read_text(encoding="utf-8"), working
 
     def runs(self) -> list[str]:
         """The texts that tools ran with, in order."""
@@ -178,13 +207,17 @@ class Shop:
             export_package, session=session, node_dir=self.folder, claim="quality", narrative=""
         )
 
-    async def stored(self, channel_id: ChannelId) -> StoredSession:
-        """The session's row."""
+    async def find(self, channel_id: ChannelId) -> StoredSession | None:
+        """The session's row, if it is there."""
         reader = SqliteReader(self.folder / STORE_FILE)
         try:
-            stored = await reader.session(channel_id)
+            return await reader.session(channel_id)
         finally:
             await reader.close()
+
+    async def stored(self, channel_id: ChannelId) -> StoredSession:
+        """The session's row."""
+        stored = await self.find(channel_id)
         assert stored is not None
         return stored
 
@@ -208,9 +241,12 @@ class Shop:
                 (f"{PURPOSE_PREFIX}0x{channel_id.hex()}",),
             ).fetchall()
 
-    def _job(self, crash_at: str | None, *, from_start: bool, register: bool) -> dict[str, Any]:
+    def _job(
+        self, crash_at: str | None, *, from_start: bool, register: bool, point: int = 0
+    ) -> dict[str, Any]:
         return {
             "crash_at": crash_at,
+            "crash_point": point,
             "from_start": from_start,
             "register": register,
             "key": "0x" + self.key.secret_bytes().hex(),
@@ -221,6 +257,8 @@ class Shop:
                 "admin_port": 0,
                 "watch_interval_seconds": 0.1,
                 "settle_interval_seconds": 0.1,
+                "transcript_retention_ms": self.retention_ms,
+                "retention_interval_seconds": 0.1,
             },
         }
 
