@@ -14,7 +14,16 @@ from benchmarks.measure import FULL, QUICK, Plan
 from benchmarks.report import table, update_page
 from benchmarks.result import Case, Result
 
-NAMES: Final = ("canonical-json", "keccak", "voucher", "root", "appends", "paid-calls", "verify-run")
+NAMES: Final = (
+    "canonical-json",
+    "keccak",
+    "voucher",
+    "root",
+    "appends",
+    "paid-calls",
+    "durability",
+    "verify-run",
+)
 PAGE_FOLDER: Final = Path(__file__).resolve().parent.parent / "docs" / "bench"
 
 

@@ -124,6 +124,32 @@ class Journal:
         await self._writing.aclose()
 
 
+class NoJournal(Journal):
+    """Keeps nothing: a load generator for the node alone."""
+
+    def __init__(self) -> None:
+        """Nothing to write to."""
+
+    async def begin(
+        self, channel_id: ChannelId, purse: PurseState, call: Outstanding, signature: bytes
+    ) -> None:
+        """Keep nothing."""
+
+    async def answer(
+        self,
+        channel_id: ChannelId,
+        purse: PurseState,
+        call: Outstanding,
+        signature: bytes,
+        response: bytes,
+        receipt: str,
+    ) -> None:
+        """Keep nothing."""
+
+    async def close(self) -> None:
+        """Nothing to close."""
+
+
 class NaiveJournal(Journal):
     """One commit per call: what was signed is kept when the answer is there, and not before."""
 
@@ -202,6 +228,10 @@ def _aioum(folder: Path) -> ClientBuild:
     return ClientBuild(_sign, _require_signer, canonical_request, journal)
 
 
+def _unkept(folder: Path) -> ClientBuild:
+    return ClientBuild(_sign, _require_signer, canonical_request, NoJournal())
+
+
 def _naive(folder: Path, *, wal: bool = False) -> ClientBuild:
     journal = NaiveJournal(CommitPerCall(folder / "client.sqlite3", _prepare, wal=wal))
     return ClientBuild(_sign_naively, _require_signer_naively, canonical_request_with_rfc8785, journal)
@@ -209,6 +239,7 @@ def _naive(folder: Path, *, wal: bool = False) -> ClientBuild:
 
 BUILDS: Final[dict[str, Callable[[Path], ClientBuild]]] = {
     "aioum": _aioum,
+    "unkept": _unkept,
     "naive": _naive,
     "naive-wal": partial(_naive, wal=True),
 }

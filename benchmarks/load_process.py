@@ -3,9 +3,9 @@
     python -m benchmarks.load_process BUILD FOLDER URL SESSIONS
 
 Reads `SESSIONS CALLS` on each line of standard input, has that many sessions make that many calls in all, and
-prints the seconds it took. What a client of PROTOCOL 3 does is done: the voucher is durable before it leaves,
-the receipt's signature, leaf and charge are held against the client's own record, the answer is durable, and
-every 16th call is followed by a signed statement that must agree.
+prints the seconds it took and the median of a call's seconds. What a client of PROTOCOL 3 does is done: the
+voucher is durable before it leaves, the receipt's signature, leaf and charge are held against the client's
+own record, the answer is durable, and every 16th call is followed by a signed statement that must agree.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from statistics import median
 from typing import Final
 
 from aioum.core.canonical import JsonValue, canonical_bytes, parse_json
@@ -57,10 +58,14 @@ class Buyer:
         access = ReadAccess(channel_id, int(time.time()) + _READ_ACCESS_SECONDS)
         self._reading = {"Authorization": read_access_header(access, build.sign(access, DOMAIN))}
 
-    async def buy(self, numbers: Iterator[int]) -> None:
-        """Make a call for each number; several buyers share the numbers."""
+    async def buy(self, numbers: Iterator[int], seconds: list[float]) -> None:
+        """Make a call for each number and add its time; several buyers share the numbers."""
         for number in numbers:
+            start = time.perf_counter()
             await self._call(number)
+            seconds.append(time.perf_counter() - start)
+            if self._purse.statement_due:
+                await self._agree()
 
     async def _call(self, number: int) -> None:
         build, channel_id = self._build, self._purse.channel_id
@@ -79,8 +84,6 @@ class Buyer:
         build.require_signer(receipt.receipt, DOMAIN, receipt.signature, OPERATOR.address)
         self._purse = accept_answer(purse, call, answer.body, receipt.receipt)
         await build.journal.answer(channel_id, self._purse, call, signature, answer.body, receipt_text)
-        if self._purse.statement_due:
-            await self._agree()
 
     async def _agree(self) -> None:
         answer = await self._node.request("GET", self._statement_path, self._reading)
@@ -112,11 +115,12 @@ async def load(build_name: str, folder: Path, url: str, session_count: int) -> N
     while line := await asyncio.get_running_loop().run_in_executor(None, sys.stdin.readline):
         active, call_count = map(int, line.split())
         numbers = iter(range(done, done + call_count))
+        seconds: list[float] = []
         start = time.perf_counter()
         async with asyncio.TaskGroup() as group:
             for buyer in buyers[:active]:
-                group.create_task(buyer.buy(numbers))
-        sys.stdout.write(f"{time.perf_counter() - start:.6f}\n")
+                group.create_task(buyer.buy(numbers, seconds))
+        sys.stdout.write(f"{time.perf_counter() - start:.6f} {median(seconds):.7f}\n")
         sys.stdout.flush()
         done += call_count
     for connection in connections:

@@ -37,6 +37,7 @@ from aioum_node.readiness import Readiness
 from aioum_node.registration import Registration
 from aioum_node.store.port import Store
 from aioum_node.store.sqlite import SqliteStore
+from benchmarks.memory_store import MemoryStore
 from benchmarks.naive.edge import NaiveClientSignatures, canonical_request_with_rfc8785
 from benchmarks.naive.signatures import sign_with_eth_account
 from benchmarks.naive.store import NaiveStore
@@ -73,6 +74,7 @@ def _naive(store: Callable[[Path, Limits], Store]) -> Build:
 
 BUILDS: Final[Mapping[str, Build]] = {
     "aioum": Build(SqliteStore, ClientSignatures(None), LocalSigner(OPERATOR), canonical_request),
+    "memory": Build(MemoryStore, ClientSignatures(None), LocalSigner(OPERATOR), canonical_request),
     "naive": _naive(NaiveStore),
     "naive-wal": _naive(partial(NaiveStore, wal=True)),
 }

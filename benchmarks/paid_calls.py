@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import IO, Final, cast
@@ -77,6 +78,19 @@ class _Child:
             self._answers.close()
 
 
+@dataclass(frozen=True, slots=True)
+class Load:
+    """How long calls took.
+
+    Attributes:
+        seconds: all of them together.
+        median_seconds: one of them.
+    """
+
+    seconds: float
+    median_seconds: float
+
+
 class Market:
     """One node with its clients."""
 
@@ -92,9 +106,13 @@ class Market:
             self._load.read()
             self._children = children.pop_all()
 
-    def seconds(self, sessions: int, calls: int) -> float:
+    def load(self, sessions: int, calls: int) -> Load:
         """Have so many sessions make so many calls in all."""
-        return float(self._load.ask(f"{sessions} {calls}"))
+        return Load(*map(float, self._load.ask(f"{sessions} {calls}").split()))
+
+    def seconds(self, sessions: int, calls: int) -> float:
+        """`load`, where only the time in all counts."""
+        return self.load(sessions, calls).seconds
 
     def close(self) -> None:
         """End both processes."""
