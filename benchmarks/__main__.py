@@ -22,6 +22,7 @@ NAMES: Final = (
     "appends",
     "paid-calls",
     "durability",
+    "postgresql",
     "verify-run",
 )
 PAGE_FOLDER: Final = Path(__file__).resolve().parent.parent / "docs" / "bench"

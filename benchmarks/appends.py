@@ -42,7 +42,19 @@ _REQUEST: Final = b'{"arguments":{"text":"' + b"to be counted " * 20 + b'"},"too
 _ANSWER: Final = Answer(b'{"characters":280,"words":60}', 200, "application/json", False)
 
 
-class _Writer:
+async def open_writers(store: Store, count: int) -> list[Writer]:
+    """Put so many sessions into a store."""
+    writers = []
+    for number in range(count):
+        facts = session_facts(
+            number, _DOMAIN, payer=_PARTY, payee=_PARTY, token=_PARTY, descriptor_hash=_NO_CARD
+        )
+        await store.open(facts, funded(facts.channel_id), 0)
+        writers.append(Writer(store, facts.channel_id))
+    return writers
+
+
+class Writer:
     """One session's calls, one after another."""
 
     def __init__(self, store: Store, channel_id: ChannelId) -> None:
@@ -51,6 +63,7 @@ class _Writer:
         self._amount = 0
 
     async def append(self, count: int) -> None:
+        """Make so many calls."""
         for _ in range(count):
             self._amount += _PRICE
             request = CallRequest("wordcount", _REQUEST, _PRICE, self._amount, bytes(65))
@@ -63,21 +76,14 @@ class _Writer:
 class _Shop:
     """A store with its writers; the last one works alone."""
 
-    def __init__(self, store: Store, writers: list[_Writer]) -> None:
+    def __init__(self, store: Store, writers: list[Writer]) -> None:
         self._store = store
         self._writers = writers
 
     @classmethod
     async def open(cls, make: Callable[[], Store]) -> _Shop:
         store = make()
-        writers = []
-        for number in range(WRITERS + 1):
-            facts = session_facts(
-                number, _DOMAIN, payer=_PARTY, payee=_PARTY, token=_PARTY, descriptor_hash=_NO_CARD
-            )
-            await store.open(facts, funded(facts.channel_id), 0)
-            writers.append(_Writer(store, facts.channel_id))
-        return cls(store, writers)
+        return cls(store, await open_writers(store, WRITERS + 1))
 
     async def alone(self, count: int) -> float:
         start = perf_counter()

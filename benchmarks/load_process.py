@@ -1,6 +1,6 @@
 """Clients of many sessions in a process of their own; each pays for one call after another.
 
-    python -m benchmarks.load_process BUILD FOLDER URL SESSIONS
+    python -m benchmarks.load_process BUILD FOLDER URL SESSIONS FIRST
 
 Reads `SESSIONS CALLS` on each line of standard input, has that many sessions make that many calls in all, and
 prints the seconds it took and the median of a call's seconds. What a client of PROTOCOL 3 does is done: the
@@ -98,7 +98,7 @@ async def _challenge(node: Connection) -> Challenge:
     return Challenge.from_header(answer.headers["www-authenticate"])
 
 
-async def load(build_name: str, folder: Path, url: str, session_count: int) -> None:
+async def load(build_name: str, folder: Path, url: str, session_count: int, first: int) -> None:
     """Answer the lines of standard input until it ends."""
     card = offer(folder, tool_box(folder))
     build = BUILDS[build_name](folder)
@@ -106,7 +106,7 @@ async def load(build_name: str, folder: Path, url: str, session_count: int) -> N
     challenge = await _challenge(connections[0])
     buyers = [
         Buyer(build, connection, facts_of(number, card).channel_id, challenge)
-        for number, connection in enumerate(connections)
+        for number, connection in enumerate(connections, first)
     ]
     relax_collector()
     sys.stdout.write("ready\n")
@@ -129,4 +129,4 @@ async def load(build_name: str, folder: Path, url: str, session_count: int) -> N
 
 
 if __name__ == "__main__":
-    asyncio.run(load(sys.argv[1], Path(sys.argv[2]), sys.argv[3], int(sys.argv[4])))
+    asyncio.run(load(sys.argv[1], Path(sys.argv[2]), sys.argv[3], int(sys.argv[4]), int(sys.argv[5])))

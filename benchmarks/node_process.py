@@ -9,6 +9,7 @@ replaces. Prints its URL, serves until standard input ends.
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -35,8 +36,11 @@ from aioum_node.edge import Clock, build_edge
 from aioum_node.metrics import NodeMetrics
 from aioum_node.readiness import Readiness
 from aioum_node.registration import Registration
+from aioum_node.store.incarnations import INCARNATION_BYTES
 from aioum_node.store.port import Store
+from aioum_node.store.postgres.store import PostgresStore
 from aioum_node.store.sqlite import SqliteStore
+from aioum_node.watermark import Mark, Watermark
 from benchmarks.memory_store import MemoryStore
 from benchmarks.naive.edge import NaiveClientSignatures, canonical_request_with_rfc8785
 from benchmarks.naive.signatures import sign_with_eth_account
@@ -44,6 +48,8 @@ from benchmarks.naive.store import NaiveStore
 from benchmarks.service import DOMAIN, OPERATOR, REGISTRY, TOKEN, facts_of, offer, settings, tool_box
 from benchmarks.sessions import NO_ADDRESS, NO_HASH, funded
 
+DATABASE_VARIABLE: Final = "BENCH_DATABASE_URL"
+SCHEMA_VARIABLE: Final = "BENCH_SCHEMA"
 CLOCK: Final = Clock(time.time, time.monotonic)
 
 
@@ -72,9 +78,33 @@ def _naive(store: Callable[[Path, Limits], Store]) -> Build:
     return Build(store, NaiveClientSignatures(None), _NaiveSigner(), canonical_request_with_rfc8785)
 
 
+def _watermarked(path: Path, limits: Limits) -> Store:
+    """As a node opens it: nobody is answered before the watermark says so."""
+    watermark = Watermark(path.with_name("watermark"))
+    watermark.replace(Mark(bytes(INCARNATION_BYTES), 0))
+    return SqliteStore(path, limits, cover=watermark.cover)
+
+
+def _postgresql(steps_per_group: int, groups: int) -> Build:
+    """On the database and the schema that the environment names."""
+
+    def store(_: Path, limits: Limits) -> Store:
+        return PostgresStore(
+            os.environ[DATABASE_VARIABLE],
+            limits,
+            schema=os.environ[SCHEMA_VARIABLE],
+            max_steps_per_group=steps_per_group,
+            max_groups=groups,
+        )
+
+    return Build(store, ClientSignatures(None), LocalSigner(OPERATOR), canonical_request)
+
+
 BUILDS: Final[Mapping[str, Build]] = {
-    "aioum": Build(SqliteStore, ClientSignatures(None), LocalSigner(OPERATOR), canonical_request),
+    "aioum": Build(_watermarked, ClientSignatures(None), LocalSigner(OPERATOR), canonical_request),
     "memory": Build(MemoryStore, ClientSignatures(None), LocalSigner(OPERATOR), canonical_request),
+    "postgresql": _postgresql(512, 2),
+    "postgresql-ungrouped": _postgresql(1, 8),
     "naive": _naive(NaiveStore),
     "naive-wal": _naive(partial(NaiveStore, wal=True)),
 }

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -47,9 +48,15 @@ _PAIRS: Final = {
 class _Child:
     """A process that answers a line with a line."""
 
-    def __init__(self, module: str, *arguments: str) -> None:
+    def __init__(self, module: str, *arguments: str, environment: Mapping[str, str]) -> None:
         command = [sys.executable, "-m", module, *arguments]
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self._process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, **environment},
+        )
         self._questions = cast("IO[str]", self._process.stdin)
         self._answers = cast("IO[str]", self._process.stdout)
 
@@ -94,14 +101,38 @@ class Load:
 class Market:
     """One node with its clients."""
 
-    def __init__(self, folder: Path, node_build: str, client_build: str, sessions: int) -> None:
-        """Args: folder: made here; both keep their databases in it. sessions: how many there are at most."""
+    def __init__(
+        self,
+        folder: Path,
+        node_build: str,
+        client_build: str,
+        sessions: int,
+        *,
+        first: int = 0,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        """Start both processes.
+
+        Args:
+            folder: made here; both keep their databases in it.
+            node_build: a name in `benchmarks.node_process`.
+            client_build: a name in `benchmarks.client_builds`.
+            sessions: how many there are at most.
+            first: the number of the first of them.
+            environment: of the processes, added to this one's.
+        """
         folder.mkdir()
+        added = environment or {}
         with ExitStack() as children:
-            node = _Child("benchmarks.node_process", node_build, str(folder), str(sessions))
+            node = _Child(
+                "benchmarks.node_process", node_build, str(folder), str(first + sessions), environment=added
+            )
             children.callback(node.close)
             url = node.read()
-            self._load = _Child("benchmarks.load_process", client_build, str(folder), url, str(sessions))
+            self._load = _Child(
+                *("benchmarks.load_process", client_build, str(folder), url, str(sessions), str(first)),
+                environment=added,
+            )
             children.callback(self._load.close)
             self._load.read()
             self._children = children.pop_all()

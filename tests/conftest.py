@@ -2,12 +2,14 @@
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from tests.postgres import PostgresServer, running_server, server_programs
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 
@@ -58,3 +60,15 @@ def shared_vectors_dir() -> Path:
     if named:
         pytest.fail(f"AIOUM_VECTORS names no folder: {named}")
     pytest.skip("the shared vectors are not beside the checkout; set AIOUM_VECTORS to their folder")
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresServer]:
+    """A PostgreSQL server of this run's own."""
+    programs = server_programs()
+    if programs is None:
+        if os.environ.get("AIOUM_TEST_POSTGRESQL") == "1":
+            pytest.fail("AIOUM_TEST_POSTGRESQL asks for PostgreSQL, which is not installed (initdb)")
+        pytest.skip("PostgreSQL is not installed (initdb); Debian has it in the package postgresql")
+    with running_server(programs) as server:
+        yield server

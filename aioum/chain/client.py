@@ -19,6 +19,7 @@ from aioum.chain.abi import (
     struct_values,
 )
 from aioum.chain.deployments import Deployment, Endpoint, stale
+from aioum.chain.endpoints import PoolPolicy
 from aioum.chain.model import BlockRef, ChainEvent, ChainSession, Opening, RegisteredTerms, Service
 from aioum.chain.rpc import DEFAULT_REQUEST_TIMEOUT_SECONDS, BlockName, Rpc
 from aioum.chain.scan import first_block_since, logs_between
@@ -71,6 +72,7 @@ class Chain:
         *,
         rpc_url: str | None = None,
         request_timeout_seconds: float = DEFAULT_REQUEST_TIMEOUT_SECONDS,
+        pool_policy: PoolPolicy | None = None,
     ) -> AsyncIterator[Self]:
         """Connect, and check that the chain is the one that is meant before anything is read from it.
 
@@ -78,6 +80,7 @@ class Chain:
             target: a deployment, or addresses.
             rpc_url: another endpoint than the target's, or several ones, separated by commas or spaces.
             request_timeout_seconds: for each request.
+            pool_policy: of several endpoints, how patient to be with each.
 
         Raises:
             ChainError: `deployment-stale`; for addresses `contract-missing`, or `domain-mismatch` where the
@@ -87,7 +90,10 @@ class Chain:
             target = replace(target, rpc_url=rpc_url)
         chain_id = target.chain_id if isinstance(target, Deployment) else None
         async with Rpc(
-            target.rpc_url, request_timeout_seconds=request_timeout_seconds, chain_id=chain_id
+            target.rpc_url,
+            request_timeout_seconds=request_timeout_seconds,
+            chain_id=chain_id,
+            pool_policy=pool_policy,
         ) as rpc:
             if isinstance(target, Deployment):
                 yield await cls._of_deployment(rpc, target)

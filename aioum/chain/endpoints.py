@@ -6,17 +6,13 @@ Nothing here does IO. Times are those of the clock handed in, which only has to 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from aioum.chain.errors import shown_url
 from aioum.core.errors import ChainError, InvalidInput
-
-FIRST_REST_SECONDS: Final = 1.0
-MAX_REST_SECONDS: Final = 60.0
-# A head that no endpoint reaches for so long is that of another history: a reset devnet, or a lie.
-HEAD_PATIENCE_SECONDS: Final = 30.0
 
 # After these an endpoint is left alone for its time, even where nobody else is left to ask.
 _REST_CODES: Final = ("rpc-rate-limited", "endpoint-wrong-chain")
@@ -43,6 +39,24 @@ def urls_in(text: str) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, slots=True)
+class PoolPolicy:
+    """How patient a pool is.
+
+    Attributes:
+        rest_seconds: how long an endpoint rests that failed once; twice as long with each further failure.
+        max_rest_seconds: the longest rest.
+        head_patience_seconds: a head that no endpoint reaches for so long is that of another history: a reset
+            devnet, or a lie.
+        probe_timeout_seconds: for asking one endpoint how far it is; nobody waits longer for a silent one.
+    """
+
+    rest_seconds: float = 1.0
+    max_rest_seconds: float = 60.0
+    head_patience_seconds: float = 30.0
+    probe_timeout_seconds: float = 2.0
+
+
+@dataclass(frozen=True, slots=True)
 class EndpointState:
     """One endpoint at a moment, for metrics and readiness.
 
@@ -51,12 +65,19 @@ class EndpointState:
         head: the newest block that it has told of; None before it was asked.
         resting_seconds: how long it is not asked from now on; 0 while it is in use.
         last_error_code: of its last failure since it last answered; None where there is none.
+        failures: how often it failed in all, by reason code.
     """
 
     url: str
     head: int | None
     resting_seconds: float
     last_error_code: str | None
+    failures: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def is_in_use(self) -> bool:
+        """Whether it answered when it was asked last, as far as is known."""
+        return self.last_error_code is None and self.resting_seconds <= 0
 
 
 @dataclass(slots=True)
@@ -65,12 +86,14 @@ class PooledEndpoint:
 
     url: str
     clock: Callable[[], float]
+    policy: PoolPolicy = PoolPolicy()
     is_verified: bool = False
     head: int | None = None
     head_read_at: float = 0.0
     resting_until: float = 0.0
     failures: int = 0
     last_error: ChainError | None = None
+    failures_by_code: Counter[str] = field(default_factory=Counter)
 
     @property
     def is_resting(self) -> bool:
@@ -92,13 +115,16 @@ class PooledEndpoint:
         self.failures, self.resting_until, self.last_error = 0, 0.0, None
 
     def failed(self, error: ChainError, rest_seconds: float | None = None) -> None:
-        """Note a failure: it rests, twice as long each time, at least `rest_seconds`, a minute at most."""
-        wait = FIRST_REST_SECONDS * 2.0 ** min(self.failures, 10)
+        """Note a failure: it rests, twice as long each time, at least `rest_seconds`, and never longer than
+        the policy's longest rest.
+        """
+        wait = self.policy.rest_seconds * 2.0 ** min(self.failures, 10)
         self.failures += 1
+        self.failures_by_code[error.code] += 1
         self.last_error = error
         # Whatever answers at this address afterwards may be another chain's.
         self.is_verified = False
-        self.resting_until = self.clock() + min(max(wait, rest_seconds or 0.0), MAX_REST_SECONDS)
+        self.resting_until = self.clock() + min(max(wait, rest_seconds or 0.0), self.policy.max_rest_seconds)
 
     def state(self) -> EndpointState:
         """What may be shown of it."""
@@ -107,6 +133,7 @@ class PooledEndpoint:
             head=self.head,
             resting_seconds=max(0.0, self.resting_until - self.clock()),
             last_error_code=None if self.last_error is None else self.last_error.code,
+            failures=dict(self.failures_by_code),
         )
 
 

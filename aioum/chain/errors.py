@@ -11,6 +11,9 @@ from aioum.chain.abi import Revert, decode_revert
 from aioum.core.errors import AioumError, ChainError, InvalidInput
 from aioum.core.hextext import from_hex
 
+ANSWERED_BY: Final = "endpoint"
+"""The member of a JSON-RPC answer in which a pool notes whose it is."""
+
 _UNREACHABLE_HINT: Final = "is the endpoint up, and its address right?"
 _HINTS: Final = {
     "AmountExceedsDeposit": "top the session up, or use an earlier voucher",
@@ -52,7 +55,7 @@ def translated(rpc_url: str) -> Iterator[None]:
     except AioumError:
         raise
     except Exception as error:
-        replacement = _translate(error, shown_url(rpc_url))
+        replacement = _translate(error, shown_url(rpc_url), _secrets(rpc_url))
         if replacement is None:
             raise
         raise replacement from error
@@ -93,7 +96,20 @@ def _described(revert: Revert) -> str:
     return f"{revert.error}({', '.join(f'{name}={value}' for name, value in revert.args.items())})"
 
 
-def _translate(error: Exception, url: str) -> ChainError | None:
+def _secrets(rpc_url: str) -> list[str]:
+    """What `shown_url` leaves out: all of it may be a key."""
+    parts = urlsplit(rpc_url)
+    path = parts.path.strip("/")
+    return [text for text in (parts.username, parts.password, path, parts.query) if text]
+
+
+def _words(error: Exception, secrets: list[str]) -> str:
+    """What a foreign error says, unless it repeats the address that it is about."""
+    text = str(error)
+    return type(error).__name__ if any(secret in text for secret in secrets) else text
+
+
+def _translate(error: Exception, url: str, secrets: list[str]) -> ChainError | None:
     import aiohttp
     from web3 import exceptions
 
@@ -109,9 +125,15 @@ def _translate(error: Exception, url: str) -> ChainError | None:
             details={"status": error.status},
         )
     if isinstance(error, (aiohttp.ClientError, OSError)):
-        return ChainError(f"{url} cannot be reached: {error}", code="rpc-unreachable", hint=_UNREACHABLE_HINT)
+        return ChainError(
+            f"{url} cannot be reached: {_words(error, secrets)}",
+            code="rpc-unreachable",
+            hint=_UNREACHABLE_HINT,
+        )
     if isinstance(error, exceptions.Web3RPCError):
-        answer: Any = error.rpc_response["error"] if error.rpc_response else None
+        response: Any = error.rpc_response or {}
+        answer: Any = response.get("error")
+        url = response.get(ANSWERED_BY, url)
         facts = answer if isinstance(answer, dict) else {}
         return ChainError(
             f"{url} refused the request: {facts.get('message', error.message)}",
@@ -126,7 +148,9 @@ def _translate(error: Exception, url: str) -> ChainError | None:
         )
     # The plain ones are what web3 stumbles into on an answer that is not JSON, or not the JSON it expects.
     if isinstance(error, exceptions.Web3Exception | ValueError | LookupError | TypeError | AttributeError):
-        return ChainError(f"{url} gave no valid answer: {error}", code="rpc-response-invalid")
+        return ChainError(
+            f"{url} gave no valid answer: {_words(error, secrets)}", code="rpc-response-invalid"
+        )
     return None
 
 

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
+from aioum.chain.attempts import fields_of
 from aioum.chain.client import Chain
 from aioum.chain.journal import SignedTransaction
-from aioum.chain.model import Mined
+from aioum.chain.model import BlockRef, Mined
 from aioum.core.errors import ChainError
-from aioum.core.hextext import address, address_text, from_hex, to_hex
+from aioum.core.hextext import address, address_text, to_hex
+from aioum.core.types import Bytes32
+
+# No reorganization reaches so deep.
+_ANCHOR_DEPTH: Final = 128
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +28,11 @@ class Reverted:
     block_number: int
     gas_used: int
     reason: ChainError | None
+
+    @property
+    def transaction_hash(self) -> Bytes32:
+        """The transaction's hash."""
+        return self.transaction.transaction_hash
 
     def error(self) -> ChainError:
         """The error for the caller: `transaction-reverted`."""
@@ -60,6 +70,21 @@ class Superseded:
 Outcome = Mined | Reverted | Superseded
 
 
+async def anchor_of(chain: Chain) -> BlockRef:
+    """A block that tells this history of the chain from another one.
+
+    Raises:
+        ChainError: the endpoint's `rpc-…` codes.
+    """
+    deep = await chain.block_at_depth(_ANCHOR_DEPTH)
+    deployment = chain.deployment
+    if deployment is None or deployment.block_number <= deep.number:
+        return deep
+    # A young devnet's first block can be the same in two runs, its deployment block (salted) cannot;
+    # connecting checked it.
+    return BlockRef(deployment.block_number, deployment.block_hash, deep.timestamp)
+
+
 async def is_foreign(chain: Chain, transaction: SignedTransaction) -> bool:
     """Whether the chain has another history than the one that the transaction was signed for.
 
@@ -70,25 +95,30 @@ async def is_foreign(chain: Chain, transaction: SignedTransaction) -> bool:
     return block is None or block.hash != transaction.anchor_hash
 
 
-async def look_up(chain: Chain, transaction: SignedTransaction, confirmations: int) -> Outcome | None:
+async def look_up(chain: Chain, variants: Sequence[SignedTransaction], confirmations: int) -> Outcome | None:
     """The outcome, once it has `confirmations` blocks (its own included); None while the chain is silent.
+
+    Args:
+        chain: where they were handed in.
+        variants: all that was ever signed for one call under one nonce.
+        confirmations: at least 1.
 
     Raises:
         ChainError: the endpoint's `rpc-…` codes; they say nothing about the transaction.
     """
-    # Read before the receipt, so that a reorganization in between cannot make the receipt look deeper than it
-    # is.
+    # Read before the receipts, so that a reorganization in between cannot make one look deeper than it is.
     final = await chain.block_at_depth(confirmations)
-    receipt = await chain.rpc.receipt(transaction.transaction_hash)
-    if receipt is None:
+    found = await _mined_variant(chain, variants)
+    if found is None:
         # One block deeper: an endpoint under load shows a block's state before the block's receipts.
         below = max(0, final.number - 1)
-        if await chain.rpc.transaction_count(transaction.account, below) <= transaction.nonce:
+        if await chain.rpc.transaction_count(variants[0].account, below) <= variants[0].nonce:
             return None
         # It may have been mined between the two questions.
-        receipt = await chain.rpc.receipt(transaction.transaction_hash)
-        if receipt is None:
-            return Superseded(transaction)
+        found = await _mined_variant(chain, variants)
+        if found is None:
+            return Superseded(variants[0])
+    transaction, receipt = found
     block_number = int(receipt["blockNumber"])
     if block_number > final.number and confirmations > 1:
         return None
@@ -107,6 +137,17 @@ async def look_up(chain: Chain, transaction: SignedTransaction, confirmations: i
     )
 
 
+async def _mined_variant(
+    chain: Chain, variants: Sequence[SignedTransaction]
+) -> tuple[SignedTransaction, Mapping[str, Any]] | None:
+    # The newest first: it is the likeliest one.
+    for transaction in reversed(variants):
+        receipt = await chain.rpc.receipt(transaction.transaction_hash)
+        if receipt is not None:
+            return transaction, receipt
+    return None
+
+
 async def _reason(chain: Chain, transaction: SignedTransaction, block_number: int) -> ChainError | None:
     """Replay on the state after its block, which holds what came before it there, else on the state
     before.
@@ -122,15 +163,11 @@ async def _reason(chain: Chain, transaction: SignedTransaction, block_number: in
 
 
 def _request(transaction: SignedTransaction) -> Mapping[str, Any]:
-    from eth_account.typed_transactions.typed_transaction import TypedTransaction
-    from hexbytes import HexBytes
-
-    fields = TypedTransaction.from_bytes(HexBytes(transaction.raw)).as_dict()
-    to = fields["to"]
+    fields = fields_of(transaction)
     request = {
         "from": address_text(transaction.account),
         "data": to_hex(fields["data"]),
         "value": fields["value"],
         "gas": fields["gas"],
     }
-    return request | ({"to": address_text(from_hex(to) if isinstance(to, str) else to)} if to else {})
+    return request | ({"to": address_text(fields["to"])} if fields["to"] else {})

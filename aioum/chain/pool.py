@@ -18,24 +18,23 @@ from web3.providers.async_base import AsyncJSONBaseProvider
 from web3.types import RPCEndpoint, RPCResponse
 
 from aioum.chain.endpoints import (
-    HEAD_PATIENCE_SECONDS,
-    MAX_REST_SECONDS,
     EndpointState,
     PooledEndpoint,
+    PoolPolicy,
     is_elsewhere,
     is_rate_limit,
     lagging,
     rate_limited,
     wrong_chain,
 )
-from aioum.chain.errors import translated
+from aioum.chain.errors import ANSWERED_BY, shown_url, translated
 from aioum.chain.provider import SessionProvider
 from aioum.chain.refusals import is_already_known
 from aioum.core.errors import ChainError
 
 _SEND: Final = "eth_sendRawTransaction"
+_COUNT: Final = "eth_getTransactionCount"
 _HEAD_MAX_AGE_SECONDS: Final = 0.25
-_PROBE_TIMEOUT_SECONDS: Final = 2.0
 _HTTP_TOO_MANY_REQUESTS: Final = 429
 # Where a request names the block that it is about.
 _BLOCK_POSITION: Final = {
@@ -61,7 +60,7 @@ class PoolProvider(AsyncJSONBaseProvider):
         session: its timeout bounds every request; closed by whoever made it.
         repeatable: as for SessionProvider.
         chain_id: the chain that is meant; None: that of the first endpoint that tells of one.
-        probe_timeout_seconds: for asking one endpoint how far it is; nobody waits longer for a silent one.
+        policy: how patient it is.
         clock: seconds that only go forward.
     """
 
@@ -72,17 +71,17 @@ class PoolProvider(AsyncJSONBaseProvider):
         repeatable: Collection[str],
         *,
         chain_id: int | None = None,
-        probe_timeout_seconds: float = _PROBE_TIMEOUT_SECONDS,
+        policy: PoolPolicy | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         super().__init__()
         self._clock = clock
         self._chain_id = chain_id
-        self._probe_timeout_seconds = probe_timeout_seconds
+        self._policy = policy or PoolPolicy()
         self._head = 0
         self._head_missed_since: float | None = None
         self._probing = asyncio.Lock()
-        self._pooled = [PooledEndpoint(url, clock) for url in urls]
+        self._pooled = [PooledEndpoint(url, clock, self._policy) for url in urls]
         self._providers = {url: SessionProvider(url, session, repeatable) for url in urls}
 
     def states(self) -> tuple[EndpointState, ...]:
@@ -98,6 +97,8 @@ class PoolProvider(AsyncJSONBaseProvider):
         await self._probe(is_forced=method == "eth_estimateGas")
         if method == _SEND:
             return await self._send(params)
+        if method == _COUNT and params[1:] == ["pending"]:
+            return await self._highest_count(params)
         try:
             return await self._read(method, params)
         except ChainError as error:
@@ -137,6 +138,30 @@ class PoolProvider(AsyncJSONBaseProvider):
             return cast(RPCResponse, absence or refusal)
         raise behind or error or self._last_error()
 
+    async def _highest_count(self, params: Any) -> RPCResponse:
+        """Each endpoint counts the transactions of its own pool only, so the one that knows most is right."""
+        targets = [endpoint for endpoint in self._askable() if (endpoint.head or 0) >= self._head]
+        if not targets:
+            return await self._read(RPCEndpoint(_COUNT), params)
+        outcomes = await asyncio.gather(
+            *(self._ask(endpoint, RPCEndpoint(_COUNT), params) for endpoint in targets),
+            return_exceptions=True,
+        )
+        error: BaseException | None = None
+        answers: list[RPCResponse] = []
+        for endpoint, outcome in zip(targets, outcomes, strict=True):
+            if isinstance(outcome, BaseException):
+                error = outcome
+                continue
+            self._answered(endpoint)
+            answers.append(outcome)
+        counts = [answer for answer in answers if isinstance(answer.get("result"), str)]
+        if counts:
+            return max(counts, key=lambda answer: int(cast(str, answer["result"]), 16))
+        if answers:
+            return answers[0]
+        raise error or self._last_error()
+
     async def _send(self, params: Any) -> RPCResponse:
         targets = self._askable()
         if not targets:
@@ -174,6 +199,9 @@ class PoolProvider(AsyncJSONBaseProvider):
                     answer["result"]
         except ChainError as error:
             raise self._failed(endpoint, error) from error
+        if failure is not None:
+            # For whoever translates it: web3 does not know which endpoint was asked.
+            cast(dict[str, Any], answer)[ANSWERED_BY] = shown_url(endpoint.url)
         if is_rate_limit(method, failure):
             message = failure.get("message") if isinstance(failure, Mapping) else None
             raise self._failed(endpoint, rate_limited(endpoint.url, {"rpc_message": message}))
@@ -192,7 +220,7 @@ class PoolProvider(AsyncJSONBaseProvider):
             rest_seconds = _retry_after(cause)
             error = rate_limited(endpoint.url, {"status": cause.status})
         if error.code == "endpoint-wrong-chain":
-            rest_seconds = MAX_REST_SECONDS
+            rest_seconds = self._policy.max_rest_seconds
         endpoint.failed(error, rest_seconds)
         state = endpoint.state()
         structlog.get_logger(__name__).warning(
@@ -229,14 +257,14 @@ class PoolProvider(AsyncJSONBaseProvider):
             self._head_missed_since = None
         elif self._head_missed_since is None:
             self._head_missed_since = self._clock()
-        elif self._clock() - self._head_missed_since > HEAD_PATIENCE_SECONDS:
+        elif self._clock() - self._head_missed_since > self._policy.head_patience_seconds:
             structlog.get_logger(__name__).warning("chain-head-went-back", known=self._head, now=max(heads))
             self._head, self._head_missed_since = max(heads), None
 
     async def _probe_one(self, endpoint: PooledEndpoint) -> None:
         try:
             with translated(endpoint.url):
-                async with asyncio.timeout(self._probe_timeout_seconds):
+                async with asyncio.timeout(self._policy.probe_timeout_seconds):
                     number = await self._progress(endpoint)
         except ChainError as error:
             if error is not endpoint.last_error:

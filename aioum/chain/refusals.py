@@ -15,6 +15,7 @@ _ALREADY_KNOWN: Final = re.compile(
     r"already ?(?:known|imported|exists)|already_exists|known transaction", re.IGNORECASE
 )
 _NONCE_USED: Final = re.compile(r"nonce (?:is )?too low|oldnonce", re.IGNORECASE)
+_REPLACEMENT: Final = re.compile(r"replac", re.IGNORECASE)
 _INTERNAL: Final = re.compile(r"internal|time[ d]*out|upstream|unavailable|overloaded", re.IGNORECASE)
 _NO_FUNDS: Final = re.compile(r"insufficient (?:funds|balance)", re.IGNORECASE)
 
@@ -39,6 +40,13 @@ def is_already_known(message: str) -> bool:
 def is_nonce_used(error: ChainError) -> bool:
     """Whether the endpoint refused the transaction because its nonce is spent on-chain."""
     return bool(_NONCE_USED.search(_message(error)))
+
+
+def is_replacement(error: ChainError) -> bool:
+    """Whether the endpoint refused the transaction because it has another one under its nonce, which pays no
+    less.
+    """
+    return bool(_REPLACEMENT.search(_message(error)))
 
 
 def refused(error: ChainError, transaction: SignedTransaction) -> ChainError:

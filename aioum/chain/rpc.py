@@ -6,13 +6,13 @@ web3 is imported when a connection is opened, not before: it costs more than hal
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Final, Literal, Self, cast
 
 from aioum.chain.abi import artifact
-from aioum.chain.endpoints import EndpointState, urls_in
-from aioum.chain.errors import shown_url, translated
+from aioum.chain.endpoints import EndpointState, PoolPolicy, urls_in
+from aioum.chain.errors import ANSWERED_BY, translated
+from aioum.chain.fees import Market
 from aioum.chain.model import BlockRef
 from aioum.core.errors import ChainError
 from aioum.core.hextext import address_text, to_hex
@@ -39,14 +39,6 @@ _REPEATABLE: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Fees:
-    """EIP-1559 fees per unit of gas, in wei."""
-
-    max_fee: int
-    max_priority_fee: int
-
-
 class Rpc:
     """A connection to an endpoint, or to a pool of them. Use it in `async with`. Every request raises
     ChainError as `errors.translated`; a pool also `rpc-rate-limited`, `endpoint-lagging` and
@@ -59,6 +51,7 @@ class Rpc:
         *,
         request_timeout_seconds: float = DEFAULT_REQUEST_TIMEOUT_SECONDS,
         chain_id: int | None = None,
+        pool_policy: PoolPolicy | None = None,
     ) -> None:
         """Make a connection; nothing is asked yet.
 
@@ -66,6 +59,7 @@ class Rpc:
             rpc_url: the endpoint, or several ones of the same chain, separated by commas or spaces.
             request_timeout_seconds: for each request to one endpoint.
             chain_id: of several endpoints, those of other chains are left out; None: the first one's chain.
+            pool_policy: of several endpoints, how patient to be with each.
 
         Raises:
             InvalidInput: `endpoint-missing`.
@@ -73,6 +67,7 @@ class Rpc:
         self._urls = urls_in(rpc_url)
         self.rpc_url = self._urls[0]
         self._chain_id = chain_id
+        self._pool_policy = pool_policy
         self._request_timeout_seconds = request_timeout_seconds
         self._contracts: dict[tuple[str, Address], Any] = {}
 
@@ -81,17 +76,17 @@ class Rpc:
         from web3 import AsyncWeb3
 
         from aioum.chain.pool import PoolProvider
-        from aioum.chain.provider import SessionProvider
+        from aioum.chain.provider import SingleProvider
 
         timeout = ClientTimeout(total=self._request_timeout_seconds)
         self._session = ClientSession(timeout=timeout, connector=TCPConnector(limit=32))
-        self._pool: PoolProvider | None = None
-        self._provider: PoolProvider | SessionProvider
+        self._provider: PoolProvider | SingleProvider
         if len(self._urls) == 1:
-            self._provider = SessionProvider(self.rpc_url, self._session, _REPEATABLE)
+            self._provider = SingleProvider(self.rpc_url, self._session, _REPEATABLE)
         else:
-            self._pool = PoolProvider(self._urls, self._session, _REPEATABLE, chain_id=self._chain_id)
-            self._provider = self._pool
+            self._provider = PoolProvider(
+                self._urls, self._session, _REPEATABLE, chain_id=self._chain_id, policy=self._pool_policy
+            )
         # A contract must not be able to make us fetch addresses of its choice (EIP-3668).
         self._provider.global_ccip_read_enabled = False
         self._web3 = AsyncWeb3(self._provider, middleware=[])
@@ -105,10 +100,8 @@ class Rpc:
 
     @property
     def endpoints(self) -> tuple[EndpointState, ...]:
-        """What is known of each endpoint; of a single one nothing is kept but its address."""
-        if self._pool is not None:
-            return self._pool.states()
-        return (EndpointState(shown_url(self.rpc_url), None, 0.0, None),)
+        """What is known of each endpoint; a single one is not asked how far it is."""
+        return self._provider.states()
 
     async def chain_id(self) -> int:
         """The chain's id."""
@@ -193,16 +186,15 @@ class Rpc:
         with translated(self.rpc_url):
             return await self._eth.estimate_gas(cast(Any, transaction))
 
-    async def fees(self) -> Fees:
-        """Fees that outlast six full blocks (each raises the base fee by an eighth)."""
+    async def market(self) -> Market:
+        """What gas costs now."""
         with translated(self.rpc_url):
             base_fee = (await self._eth.get_block("latest")).get("baseFeePerGas")
             if base_fee is None:
                 raise ChainError(
                     "the chain has no base fee (EIP-1559)", code="chain-unsupported", hint="use a newer chain"
                 )
-            priority = await self._eth.max_priority_fee
-            return Fees(2 * base_fee + priority, int(priority))
+            return Market(int(base_fee), int(await self._eth.max_priority_fee))
 
     async def broadcast(self, raw_transaction: bytes) -> None:
         """Hand in a signed transaction, once: whatever goes wrong in between, it may have arrived.
@@ -225,8 +217,9 @@ class Rpc:
             answer = await self._provider.make_request(RPCEndpoint(method), list(params))
         if "error" in answer:
             facts = cast(Mapping[str, Any], answer["error"])
+            asked = answer.get(ANSWERED_BY)
             raise ChainError(
-                f"{method} was refused: {facts.get('message')}",
+                f"{method} was refused{f' by {asked}' if asked else ''}: {facts.get('message')}",
                 code="rpc-error",
                 details={"rpc_code": facts.get("code"), "rpc_message": facts.get("message")},
             )

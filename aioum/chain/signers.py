@@ -10,7 +10,7 @@ from aioum.core.payment import Domain, SignedMessage
 from aioum.core.signing import LocalKey
 from aioum.core.types import Address
 
-__all__ = ["LocalSigner", "Signer", "create_keystore", "load_keystore"]
+__all__ = ["LocalSigner", "Signer", "as_signer", "create_keystore", "load_keystore"]
 
 
 class Signer(Protocol):
@@ -58,3 +58,8 @@ class LocalSigner:
         from eth_account import Account
 
         return bytes(Account.sign_transaction(dict(fields), self._key.secret_bytes()).raw_transaction)
+
+
+def as_signer(key: LocalKey | Signer) -> Signer:
+    """The signer of a key; a signer is its own."""
+    return LocalSigner(key) if isinstance(key, LocalKey) else key

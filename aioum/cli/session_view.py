@@ -142,7 +142,10 @@ def to_facts(seen: SeenSession) -> list[tuple[str, str]]:
         ("deposit", money(record, purse.deposit)),
         ("spent", money(record, purse.spent)),
         ("authorized", f"{money(record, purse.highest)}: the most that the operator could capture"),
-        ("calls", str(purse.next_index) + (", and one without an answer yet" if purse.outstanding else "")),
+        (
+            "calls",
+            f"{purse.next_index}" + (f", and {len(purse.open)} without an answer yet" if purse.open else ""),
+        ),
         ("root", to_hex(purse.root) if purse.next_index else ""),
         ("calls signed by", ", ".join(seen.heads) or "nobody: only vouchers are signed"),
         *((f"head of {seat}", head) for seat, head in _heads_text(seen.heads).items()),

@@ -1,6 +1,7 @@
 """Buying tool calls: open a session, call, keep the record, close, prove."""
 
 from aioum.client.closing import Closed
+from aioum.client.lanes import Lanes
 from aioum.client.marketplace import Marketplace, SessionHandle, SessionInfo, default_data_dir
 from aioum.client.payer import Wallet
 from aioum.client.policy import Policy
@@ -20,6 +21,7 @@ __all__ = [
     "Closed",
     "Evidence",
     "JournalError",
+    "Lanes",
     "Marketplace",
     "Offer",
     "PaidSession",

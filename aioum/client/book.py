@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Final
@@ -12,7 +13,14 @@ from aioum.client.sqlite_writer import JournalError
 from aioum.core.canonical import JsonValue
 from aioum.core.errors import AioumError, InvalidInput
 from aioum.core.hextext import to_hex
-from aioum.core.purse import PurseState, abandon_call, stop_paying
+from aioum.core.purse import (
+    PurseState,
+    abandon_call,
+    accept_answer,
+    observe_deposit,
+    open_call,
+    stop_paying,
+)
 from aioum.core.seats import NO_SEATS, Seats
 from aioum.core.transcript import Entry
 from aioum.core.types import Bytes32, ChannelId
@@ -22,7 +30,11 @@ _MAX_DETAIL_CHARACTERS: Final = 65_536
 
 
 class Book:
-    """A session's record and its calls. One task at a time may write; the session's lock sees to that."""
+    """A session's record and its calls. Its writes come one after the other, whoever asks for them.
+
+    Calls that are under way together answer, stop and accuse side by side: these steps derive from the record
+    as it is when it is their turn. The others are for whoever has the session to himself.
+    """
 
     def __init__(self, journal: Journal, record: SessionRecord, now_ms: Callable[[], int]) -> None:
         """Args: record: as the journal returned it; a session with calls is read by `load`."""
@@ -32,6 +44,9 @@ class Book:
         self._calls: dict[int, CallRecord] = {}
         self._entries: list[Entry] = []
         self._answered: list[CallRecord] = []
+        self._by_index: dict[int, CallRecord] = {}
+        self._newest: CallRecord | None = None
+        self._writing = asyncio.Lock()
         self._seats = self._untouched_seats()
         self._stale = False
 
@@ -61,13 +76,22 @@ class Book:
 
     @property
     def entries(self) -> tuple[Entry, ...]:
-        """The transcript so far."""
+        """The transcript up to the first call without an answer."""
         return tuple(self._entries)
 
     @property
     def answered(self) -> list[CallRecord]:
-        """Answered calls by index."""
+        """Answered calls up to the first without an answer, by index."""
         return self._answered
+
+    @property
+    def newest_receipt(self) -> SignedReceipt | None:
+        """That of the answered call with the highest index, also beyond one without an answer."""
+        return None if self._newest is None else self._newest.receipt
+
+    def answered_at(self, index: int) -> CallRecord | None:
+        """The answered call of an index, or None."""
+        return self._by_index.get(index)
 
     @property
     def made(self) -> list[CallRecord]:
@@ -80,12 +104,15 @@ class Book:
         return [call for call in self._calls.values() if call.phase is CallPhase.ABANDONED]
 
     @property
+    def open(self) -> list[CallRecord]:
+        """Calls without an answer, by index."""
+        return [self._calls[call.index if self.purse.signed else call.amount] for call in self.purse.open]
+
+    @property
     def outstanding(self) -> CallRecord | None:
-        """The call without an answer, or None."""
-        call = self.purse.outstanding
-        if call is None:
-            return None
-        return self._calls[call.index if self.purse.signed else call.amount]
+        """The first call without an answer, or None."""
+        unanswered = self.open
+        return unanswered[0] if unanswered else None
 
     @property
     def seats(self) -> Seats:
@@ -94,11 +121,13 @@ class Book:
 
     @property
     def retained_heads(self) -> dict[str, Bytes32]:
-        """Each seat's head after its answered calls: what the operator receipted, it cannot take back."""
+        """Each seat's head before its first call without an answer: what the operator receipted, it cannot
+        take back.
+        """
         heads = {item.seat: item.head for item in self._seats.heads}
-        outstanding = self.outstanding
-        if outstanding is not None and outstanding.envelope is not None:
-            heads[outstanding.envelope.seat] = outstanding.envelope.prev_head
+        for call in reversed(self.open):
+            if call.envelope is not None:
+                heads[call.envelope.seat] = call.envelope.prev_head
         return heads
 
     def require_outstanding(self) -> CallRecord:
@@ -110,6 +139,10 @@ class Book:
 
     async def refresh(self) -> None:
         """Read the session again where a write was interrupted, so that nobody knows here what it did."""
+        async with self._writing:
+            await self._refresh()
+
+    async def _refresh(self) -> None:
         if self._stale:
             record = await self._journal.load(self.record.channel_id)
             if record is None:
@@ -118,35 +151,69 @@ class Book:
             await self._read_calls()
             self._stale = False
 
-    async def begin(self, purse: PurseState, call: CallRecord) -> None:
-        """Make a signed call durable. It may be sent after this, and not before."""
-        await self._save(replace(self.record, purse=purse), call)
-        self._advance(call)
-
-    async def answer(self, purse: PurseState, call: CallRecord) -> None:
-        """Make an accepted answer durable: the state after it, the node's adoption of the session, the call,
-        which may be one that another copy of this record signed.
+    async def begin(self, call: CallRecord) -> None:
+        """Make a signed call durable. It may be sent after this, and not before. One task at a time begins
+        calls.
         """
-        missed = call.number not in self._calls
-        await self._save(replace(self.record, purse=purse, adopted=True), call)
-        if missed:
+        async with self._writing:
+            await self._save(lambda record: replace(record, purse=open_call(record.purse, call.call)), call)
             self._advance(call)
-        self._append(call)
+
+    async def answer(self, call: CallRecord) -> None:
+        """Make an answer durable that `accept_answer` takes: the state after it, the node's adoption of the
+        session, the call.
+        """
+        response, signed = call.response, call.receipt
+        if response is None or signed is None:
+            raise InvalidInput(f"call {call.call.index} has no answer", code="call-not-answered")
+        async with self._writing:
+            await self._save(
+                lambda record: replace(
+                    record,
+                    purse=accept_answer(record.purse, call.call, response, signed.receipt),
+                    adopted=True,
+                ),
+                call,
+            )
+            self._append(call)
+
+    async def adopt(self, purse: PurseState, call: CallRecord) -> None:
+        """Make an answer durable of a call that may be one that another copy of this record signed."""
+        async with self._writing:
+            missed = call.number not in self._calls
+            await self._save(lambda record: replace(record, purse=purse, adopted=True), call)
+            if missed:
+                self._advance(call)
+            self._append(call)
 
     async def abandon(self, stop: AioumError | None = None) -> None:
         """Give up the outstanding call; with `stop`, also stop paying for that reason."""
         outstanding = self.require_outstanding()
         purse = abandon_call(self.purse)
         purse = purse if stop is None else stop_paying(purse, stop)
-        await self._save(replace(self.record, purse=purse), replace(outstanding, phase=CallPhase.ABANDONED))
+        async with self._writing:
+            await self._save(
+                lambda record: replace(record, purse=purse),
+                replace(outstanding, phase=CallPhase.ABANDONED),
+            )
 
     async def stop(self, error: AioumError) -> None:
         """Stop paying for good; the first reason stays."""
-        await self.update(purse=stop_paying(self.purse, error))
+        await self._change(lambda record: replace(record, purse=stop_paying(record.purse, error)))
+
+    async def observe(self, deposit: int, ended: AioumError | None) -> None:
+        """Take over the deposit as the chain has it, base units; stop paying where the session `ended`."""
+
+        def change(record: SessionRecord) -> SessionRecord:
+            purse = observe_deposit(record.purse, deposit)
+            return replace(record, purse=purse if ended is None else stop_paying(purse, ended))
+
+        await self._change(change)
 
     async def keep_statement(self, purse: PurseState, statement: SignedStatement) -> None:
         """Keep a statement that agreed with our record."""
-        await self._save(replace(self.record, purse=purse, statement=statement))
+        async with self._writing:
+            await self._save(lambda record: replace(record, purse=purse, statement=statement))
 
     async def diverge(
         self, error: AioumError, receipts: tuple[SignedReceipt, ...] = (), **detail: JsonValue
@@ -159,31 +226,37 @@ class Book:
         }
         evidence = Evidence(error.code, str(error), self._now_ms(), proof, receipts)
         error.details.update(proof, receipts=[receipt.header() for receipt in receipts])
-        if any(
-            (item.code, item.detail, item.receipts) == (error.code, proof, receipts)
-            for item in self.record.evidence
-        ):
-            return
-        await self._save(
-            replace(
-                self.record,
-                purse=stop_paying(self.purse, error),
-                evidence=(*self.record.evidence, evidence),
-            )
-        )
+
+        def change(record: SessionRecord) -> SessionRecord:
+            if any(
+                (item.code, item.detail, item.receipts) == (error.code, proof, receipts)
+                for item in record.evidence
+            ):
+                return record
+            purse = stop_paying(record.purse, error)
+            return replace(record, purse=purse, evidence=(*record.evidence, evidence))
+
+        await self._change(change)
 
     async def update(self, **changes: Any) -> None:
-        """Change members of the record that are not money; nothing is written where nothing changes."""
-        changed = replace(self.record, **changes)
-        if changed != self.record:
-            await self._save(changed)
+        """Change members of the record; nothing is written where nothing changes."""
+        await self._change(lambda record: replace(record, **changes))
 
     async def enter(self, phase: SessionPhase) -> None:
         """Make a phase durable before the step it names."""
         await self.update(phase=phase)
 
-    async def _save(self, record: SessionRecord, *calls: CallRecord) -> None:
-        # Canceled in between, the write may or may not be done: `refresh` finds out before the next step.
+    async def _change(self, change: Callable[[SessionRecord], SessionRecord]) -> None:
+        """A step without calls; nothing is written where nothing changes."""
+        async with self._writing:
+            await self._refresh()
+            if change(self.record) != self.record:
+                await self._save(change)
+
+    async def _save(self, change: Callable[[SessionRecord], SessionRecord], *calls: CallRecord) -> None:
+        await self._refresh()
+        record = change(self.record)
+        # Canceled in between, the write may or may not be done: the next step finds out first.
         self._stale = True
         self.record = await self._journal.save(record, calls)
         self._stale = False
@@ -192,7 +265,7 @@ class Book:
 
     async def _read_calls(self) -> None:
         self._calls = {call.number: call for call in await self._journal.calls(self.record.channel_id)}
-        self._answered, self._entries = [], []
+        self._answered, self._entries, self._by_index, self._newest = [], [], {}, None
         self._seats = self._untouched_seats()
         last = {call.envelope.seat: call for call in self._calls.values() if call.envelope is not None}
         for call in last.values():
@@ -211,8 +284,12 @@ class Book:
             self._seats = self._seats.after(submission)
 
     def _append(self, call: CallRecord) -> None:
-        self._answered.append(call)
-        self._entries.append(call.entry())
+        self._by_index[call.call.index] = call
+        if self._newest is None or call.call.index > self._newest.call.index:
+            self._newest = call
+        while (following := self._by_index.get(len(self._answered))) is not None:
+            self._answered.append(following)
+            self._entries.append(following.entry())
 
 
 def _unknown(channel_id: ChannelId) -> JournalError:

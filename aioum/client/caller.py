@@ -6,6 +6,9 @@ a repeated voucher or submission with what it recorded and never runs or charges
 
 A refused call of an unsigned session is given up. A signed one stays outstanding: its envelope is never
 replaced, so it is answered some day, or the session ends.
+
+Signed calls can be under way together (`send`). Everything else here is for whoever has the session to
+himself.
 """
 
 from __future__ import annotations
@@ -57,6 +60,16 @@ class _Contradiction(OutcomeUnknown):
         self.body = body
 
 
+class Elsewhere(Exception):
+    """The node claims a position that only a look at its record explains; that needs the session quiet."""
+
+
+class _Ended(OutcomeUnknown):
+    """A call that is not sent again, although it has no answer."""
+
+    default_code = "operator-contradicted"
+
+
 class _Behind(Exception):
     """The operator knows of calls that we had given up."""
 
@@ -76,7 +89,7 @@ class _NotYet(OutcomeUnknown):
 
 
 class Caller:
-    """Sends the calls of one session, one at a time."""
+    """Sends the calls of one session."""
 
     def __init__(
         self,
@@ -91,6 +104,7 @@ class Caller:
         self._reconciler = reconciler
         self._delivery = delivery
         self._signer = signer
+        self._strays: dict[int, SignedReceipt] = {}
 
     async def pay(self, seat: str, tool: Tool, request: bytes) -> CallRecord:
         """Sign, keep and send a new call. `request`: its canonical bytes.
@@ -109,7 +123,7 @@ class Caller:
             # The node forgot nothing: what we had given up it had recorded. Take that over, then pay what is
             # due now.
             found = await self._catch_up(behind)
-            return found if found is not None else await self._pay_again(seat, tool, request)
+            return found if found is not None else await self._pay_again(seat, tool, request, behind)
 
     async def settle(self) -> CallRecord:
         """Repeat the outstanding call until it is answered.
@@ -130,36 +144,69 @@ class Caller:
                 hint="make the call again",
             ) from behind.cause
 
-    async def _pay_again(self, seat: str, tool: Tool, request: bytes) -> CallRecord:
+    async def _pay_again(self, seat: str, tool: Tool, request: bytes, earlier: _Behind) -> CallRecord:
         try:
             return await self._pay(seat, tool, request)
         except _Behind as behind:
             if self._book.outstanding is not None:
                 await self._book.abandon()
             raise behind.cause from None
+        except PolicyRefused as refused:
+            # Alone it would say that nothing was sent; the attempt before it was, and was given up.
+            raise Refused(
+                f"the node refused the call, and it is not made again: {refused}",
+                code="call-abandoned",
+                hint=refused.hint,
+                details={"refusal": refused.code},
+            ) from earlier.cause
 
     async def _pay(self, seat: str, tool: Tool, request: bytes) -> CallRecord:
+        return await self._repeat(await self.begin(seat, tool, request))
+
+    async def begin(self, seat: str, tool: Tool, request: bytes, max_open: int = 1) -> CallRecord:
+        """Sign and keep a new call, and send nothing. One task at a time.
+
+        Args:
+            seat: who asks.
+            tool: what is called.
+            request: canonical bytes.
+            max_open: calls of a signed session that may be without an answer, this one included.
+
+        Raises:
+            InvalidInput, PolicyRefused, ConfigError: as `pay`.
+        """
         limit = self._book.record.call_limit
         if limit is not None and tool.price > limit:
             raise PolicyRefused(
                 f"a call of {tool.id} costs {tool.price}, the limit per call is {limit}",
                 code="call-too-expensive",
             )
-        purse, call = begin_call(self._book.purse, tool.id, request, tool.price)
+        _, call = begin_call(self._book.purse, tool.id, request, tool.price, max_open)
         voucher = Voucher(self._book.facts.channel_id, call.amount)
         signature = await self._context.signer.sign(voucher, self._book.facts.domain)
         record = CallRecord(call, signature, envelope=self._signer.sign(seat, call))
         # From here the amount counts as given away and the seat's head as signed on. A crash before this line
         # signed nothing that left; after it, a restarted client repeats exactly this request.
-        await self._book.begin(purse, record)
-        return await self._repeat(record)
+        await self._book.begin(record)
+        return record
 
-    async def _repeat(self, record: CallRecord) -> CallRecord:
+    async def send(self, record: CallRecord) -> CallRecord:
+        """Send a kept signed call until it is answered; others may be under way.
+
+        Raises:
+            Elsewhere: settle it alone.
+            Refused, OutcomeUnknown, Divergence: as `pay`.
+        """
+        return await self._repeat(record, alone=False)
+
+    async def _repeat(self, record: CallRecord, *, alone: bool = True) -> CallRecord:
         contradictions: list[_Contradiction] = []
         async for attempt in attempts(self._context.settings, _pause):
             with attempt:
                 try:
-                    return await self._attempt(record, contradictions)
+                    if not alone and self._book.record.evidence:
+                        raise _Ended("the operator contradicted itself, nothing is sent again")
+                    return await self._attempt(record, contradictions, alone=alone)
                 except _Contradiction as contradiction:
                     contradictions.append(contradiction)
                     if len(contradictions) >= self._context.settings.contradictions_before_stop:
@@ -167,7 +214,7 @@ class Caller:
                     raise
         raise AssertionError("a retry ends by its result or its last error")
 
-    async def _attempt(self, record: CallRecord, earlier: list[_Contradiction]) -> CallRecord:
+    async def _attempt(self, record: CallRecord, earlier: list[_Contradiction], *, alone: bool) -> CallRecord:
         facts = self._book.facts
         try:
             answer = await self._delivery.send(record)
@@ -176,18 +223,24 @@ class Caller:
             await self._not_made(error)
         signed = verified_receipt(answer, facts.channel_id, facts.receipt_signer, facts.domain)
         if signed is None:
-            return await self._refused(record, answer)
-        await require_single_word(self._book, signed, [item.receipt for item in earlier])
+            return await self._refused(record, answer, alone=alone)
+        stray = self._strays.get(signed.receipt.index)
+        sighted = [item.receipt for item in earlier] + ([] if stray is None else [stray])
+        await require_single_word(self._book, signed, sighted)
         try:
-            purse = accept_answer(self._book.purse, record.call, _text_bytes(answer), signed.receipt)
+            accept_answer(self._book.purse, record.call, _text_bytes(answer), signed.receipt)
         except Divergence as error:
             if error.code == "receipt-charge-mismatch":
                 # Leaf and charge are signed together, so nobody on the way can have made this up.
                 await self._book.diverge(error, (signed,))
                 raise
-            if signed.receipt.index < record.call.index:
-                # The very receipt that we have of that call: somebody repeats an old answer.
-                raise OutcomeUnknown("the answer is of an earlier call", code="answer-replayed") from error
+            index = signed.receipt.index
+            # Whoever mixed up what: it stays the operator's word on the call of that index.
+            self._strays.setdefault(index, signed)
+            if index < record.call.index or (index != record.call.index and index < self._book.purse.made):
+                # The very receipt that we have of an earlier call, or the one that another call of ours waits
+                # for: somebody repeats or exchanges answers.
+                raise OutcomeUnknown("the answer is of another call", code="answer-replayed") from error
             contradiction = _Contradiction(error, signed, answer.body)
             if signed.receipt.index > record.call.index and self._book.abandoned:
                 raise _Behind(contradiction) from error
@@ -200,10 +253,11 @@ class Caller:
             receipt=signed,
         )
         # The answer is durable before the caller sees it: a crash before this line repeats the request.
-        await self._book.answer(purse, answered)
+        await self._book.answer(answered)
+        self._strays.pop(record.call.index, None)
         return answered
 
-    async def _refused(self, record: CallRecord, answer: HttpAnswer) -> CallRecord:
+    async def _refused(self, record: CallRecord, answer: HttpAnswer, *, alone: bool) -> CallRecord:
         refusal = refusal_of(answer)
         if refusal is None or not 400 <= answer.status < 500:
             raise OutcomeUnknown(
@@ -217,25 +271,22 @@ class Caller:
         if code in BEHIND_CODES and self._book.abandoned:
             raise _Behind(error)
         if code in POSITION_CODES and record.envelope is not None:
-            return await self._elsewhere(record, refusal)
+            if alone:
+                return await self._elsewhere(record, refusal)
+            # An earlier call of ours may not have come there yet; then the same envelope has its turn later.
+            _require_other_position(record, refusal)
+            raise Elsewhere
         await self._not_made(error)
 
     async def _elsewhere(self, record: CallRecord, refusal: Refusal) -> CallRecord:
         """Compare positions with a node that expects another submission. What it says is not signed, so its
         record with its receipts decides.
         """
-        found = await self._reconciler.adopt()
-        if found:
-            return found[0]
-        error, index = refusal.error(), refusal.details.get("expectedIndex")
-        behind = isinstance(index, int) and index < record.call.index
-        same = (index, refusal.details.get("expectedHead")) == (
-            record.call.index, None if record.envelope is None else encode_base64(record.envelope.prev_head),
-        )  # fmt: skip
-        if behind or same:
-            # It lags, or has lost what it gave receipts for; the same envelope is what comes next here.
-            raise OutcomeUnknown(str(error), code="node-behind" if behind else error.code)
-        await self._not_made(error)
+        found = {call.number: call for call in await self._reconciler.adopt()}
+        if record.number in found:
+            return found[record.number]
+        _require_other_position(record, refusal)
+        await self._not_made(refusal.error())
 
     async def _not_made(self, error: Refused) -> NoReturn:
         stop = error if error.code in SEALED_CODES else None
@@ -267,11 +318,23 @@ class Caller:
         raise error
 
 
+def _require_other_position(record: CallRecord, refusal: Refusal) -> None:
+    """Raises OutcomeUnknown where the same envelope is what comes next, now or later."""
+    error, index = refusal.error(), refusal.details.get("expectedIndex")
+    behind = isinstance(index, int) and index < record.call.index
+    same = (index, refusal.details.get("expectedHead")) == (
+        record.call.index, None if record.envelope is None else encode_base64(record.envelope.prev_head),
+    )  # fmt: skip
+    if behind or same:
+        # It lags, has lost what it gave receipts for, or waits for an earlier call.
+        raise OutcomeUnknown(str(error), code="node-behind" if behind else error.code)
+
+
 def _pause(error: Exception) -> bool | float:
     """Whether to send the same request again, and after how many seconds."""
     if isinstance(error, _NotYet) and error.retry_after_seconds is not None:
         return error.retry_after_seconds
-    return isinstance(error, OutcomeUnknown)
+    return isinstance(error, OutcomeUnknown) and not isinstance(error, _Ended)
 
 
 def _text_bytes(answer: HttpAnswer) -> bytes:

@@ -5,6 +5,7 @@ restart.
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from dataclasses import dataclass
 
 from aioum.chain import calls
@@ -157,7 +158,7 @@ class Closer:
 
     async def _settle_outstanding(self) -> None:
         # After a divergence nothing is sent any more, not even again.
-        if self._book.outstanding is not None and not self._book.record.evidence:
+        while self._book.outstanding is not None and not self._book.record.evidence:
             try:
                 await self._caller.settle()
             except Refused:
@@ -167,13 +168,13 @@ class Closer:
         """Best effort: the operator may still answer. What it does not answer, and what it contradicts itself
         with, shows in the comparison.
         """
-        try:
+        # A contradiction is kept, and the end on-chain is to be held against our record as well. What is not
+        # answered any more may still stand in the record that the operator shows.
+        with suppress(AioumError):
             await self._settle_outstanding()
+        with suppress(AioumError):
             if self._reconciler.may_adopt:
                 await self._reconciler.adopt()
-        except AioumError:
-            # A contradiction is kept by now, and the end on-chain is to be held against our record as well.
-            return
 
     async def _ask_until_settled(self) -> None:
         loop = asyncio.get_running_loop()

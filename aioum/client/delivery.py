@@ -122,6 +122,7 @@ class Delivery:
             credential.header(),
             max_bytes=min(facts.card.limits.max_response_bytes, self._context.settings.max_answer_bytes),
             timeout_seconds=tool.timeout_seconds,
+            newest=self._book.newest_receipt,
         )
 
     def _credential(self, challenge: Challenge, action: str, transaction: Bytes32 | None) -> Credential:

@@ -75,7 +75,7 @@ class HttpTransport:
     ) -> HttpAnswer:
         """Send one request; see `Transport.request`."""
         if self._session is None:
-            # Unlimited: the number of sessions, each with one call under way, is the bound.
+            # Unlimited: the number of sessions, and of calls that each has under way, is the bound.
             self._session = aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(limit=0),
                 cookie_jar=aiohttp.DummyCookieJar(),

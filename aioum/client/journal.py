@@ -20,6 +20,8 @@ from aioum.client.journal_rows import (
     ENVELOPE_COLUMNS,
     FIXED_COLUMNS,
     MUTABLE_COLUMNS,
+    OpenCalls,
+    ahead_leaf,
     call_from_row,
     call_values,
     evidence_from_row,
@@ -31,6 +33,7 @@ from aioum.client.journal_rows import (
 from aioum.client.records import CallRecord, SessionRecord
 from aioum.client.sqlite_writer import JournalError, SqliteWriter
 from aioum.core.hextext import to_hex
+from aioum.core.merkle import Frontier
 from aioum.core.types import ChannelId
 
 JOURNAL_FILE: Final = "sessions.sqlite3"
@@ -143,6 +146,16 @@ def m002_signed_calls(db: Database) -> None:
     )
 
 
+@_migrations()
+def m003_calls_in_flight(db: Database) -> None:
+    """Several signed calls of a session can be without an answer at the same time."""
+    db.execute("DROP INDEX outstanding_calls")
+    db.execute(
+        "CREATE UNIQUE INDEX outstanding_calls ON calls(session) "
+        "WHERE phase = 'outstanding' AND prev_head IS NULL"
+    )
+
+
 _READ_COLUMNS: Final = ("id", *FIXED_COLUMNS, "version", *MUTABLE_COLUMNS)
 _WRITTEN_COLUMNS: Final = (*FIXED_COLUMNS, "version", *MUTABLE_COLUMNS)
 
@@ -159,7 +172,12 @@ _SELECT_SESSIONS: Final = f"SELECT {_listed(_READ_COLUMNS)} FROM sessions ORDER 
 _SELECT_SESSION: Final = f"SELECT {_listed(_READ_COLUMNS)} FROM sessions WHERE channel_id = ?"  # noqa: S608
 _SELECT_CALLS: Final = f"SELECT {_listed(CALL_COLUMNS)} FROM calls WHERE session = ? ORDER BY id"  # noqa: S608
 _SELECT_OUTSTANDING: Final = (
-    f"SELECT {_listed(CALL_COLUMNS)} FROM calls WHERE session = ? AND phase = 'outstanding'"  # noqa: S608
+    f"SELECT {_listed(CALL_COLUMNS)} FROM calls WHERE session = ? AND phase = 'outstanding' "  # noqa: S608
+    "ORDER BY call_index"
+)
+_SELECT_ANSWERED_FROM: Final = (
+    f"SELECT {_listed(CALL_COLUMNS)} FROM calls WHERE session = ? AND phase = 'answered' "  # noqa: S608
+    "AND call_index >= ? ORDER BY call_index"
 )
 _PUT_CALL: Final = (
     f"INSERT INTO calls (session, {_listed(CALL_COLUMNS)}) VALUES (?, {_listed('?' * len(CALL_COLUMNS))}) "  # noqa: S608
@@ -259,13 +277,19 @@ def _load(connection: sqlite3.Connection, query: str, *values: Any) -> list[Sess
 
 
 def _assemble(connection: sqlite3.Connection, row: dict[str, Any]) -> SessionRecord:
-    outstanding = connection.execute(_SELECT_OUTSTANDING, (row["id"],)).fetchone()
+    outstanding = connection.execute(_SELECT_OUTSTANDING, (row["id"],)).fetchall()
+    # Calls without signatures are answered one after the other.
+    first = None if row["roster"] is None else Frontier.from_bytes(row["frontier"]).size
+    beyond = connection.execute(_SELECT_ANSWERED_FROM, (row["id"], first)).fetchall()
     evidence = connection.execute(
         "SELECT code, message, at_ms, detail, receipts FROM evidence WHERE session = ? ORDER BY id",
         (row["id"],),
     )
     return record_from_row(
         row,
-        call_from_row(outstanding).call if outstanding else None,
+        OpenCalls(
+            tuple(call_from_row(found).call for found in outstanding),
+            tuple(ahead_leaf(call_from_row(found)) for found in beyond),
+        ),
         tuple(evidence_from_row(item) for item in evidence),
     )

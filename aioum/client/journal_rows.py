@@ -4,6 +4,7 @@ do not.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Final
 
 from aioum.client.records import CallPhase, CallRecord, Evidence, SessionFacts, SessionPhase, SessionRecord
@@ -13,6 +14,7 @@ from aioum.core.evidence import ChannelFacts, ServiceTerms, statement_to_json, t
 from aioum.core.hextext import address, bytes32
 from aioum.core.merkle import Frontier
 from aioum.core.payment import Domain, Terms
+from aioum.core.prefix import AheadLeaf
 from aioum.core.purse import Outstanding, PurseState
 from aioum.core.submission.envelope import Envelope
 from aioum.core.submission.roster import Roster
@@ -34,6 +36,22 @@ CALL_COLUMNS: Final = (
 )  # fmt: skip
 
 _MAX_ROW_BYTES: Final = 4 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class OpenCalls:
+    """Calls of a session beyond the prefix that its frontier is over: without an answer, and with one."""
+
+    open: tuple[Outstanding, ...] = ()
+    ahead: tuple[AheadLeaf, ...] = ()
+
+
+def ahead_leaf(call: CallRecord) -> AheadLeaf:
+    """An answered call as it waits for an earlier one. Raises JournalError `journal-damaged`."""
+    if call.receipt is None:
+        raise JournalError("an answered call has no receipt", code="journal-damaged")
+    receipt = call.receipt.receipt
+    return AheadLeaf(call.call.index, receipt.leaf, receipt.charge)
 
 
 def fixed_values(record: SessionRecord) -> tuple[Any, ...]:
@@ -62,9 +80,7 @@ def mutable_values(record: SessionRecord) -> tuple[Any, ...]:
     )  # fmt: skip
 
 
-def record_from_row(
-    row: dict[str, Any], outstanding: Outstanding | None, evidence: tuple[Evidence, ...]
-) -> SessionRecord:
+def record_from_row(row: dict[str, Any], calls: OpenCalls, evidence: tuple[Evidence, ...]) -> SessionRecord:
     """A session from its row and what belongs to it."""
     channel_id = ChannelId(row["channel_id"])
     service = _service_terms(row["terms"])
@@ -94,7 +110,8 @@ def record_from_row(
         highest=int(row["highest"]),
         spent=int(row["spent"]),
         frontier=Frontier.from_bytes(row["frontier"]),
-        outstanding=outstanding,
+        ahead=calls.ahead,
+        open=calls.open,
         since_statement=row["since_statement"],
         stopped=row["stopped"],
     )

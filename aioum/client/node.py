@@ -80,13 +80,31 @@ class NodeClient:
         )
 
     async def call(
-        self, tool_id: str, arguments: bytes, authorization: str, *, max_bytes: int, timeout_seconds: float
+        self,
+        tool_id: str,
+        arguments: bytes,
+        authorization: str,
+        *,
+        max_bytes: int,
+        timeout_seconds: float,
+        newest: SignedReceipt | None = None,
     ) -> HttpAnswer:
-        """Send a paid call."""
+        """Send a paid call.
+
+        Args:
+            tool_id: what is called.
+            arguments: JSON object.
+            authorization: the credential's header.
+            max_bytes: most bytes of the answer.
+            timeout_seconds: most time of the tool.
+            newest: the session's newest receipt; a node that was restored from a backup sees by it that it
+                has lost calls, before it answers one of their indexes again.
+        """
+        shown = {} if newest is None else {RECEIPT_HEADER: newest.header()}
         return await self._transport.request(
             "POST",
             f"{self.base_url}/tools/{tool_id}",
-            headers={**_JSON_HEADERS, "Authorization": authorization},
+            headers={**_JSON_HEADERS, "Authorization": authorization, **shown},
             body=arguments,
             max_bytes=max(max_bytes, _MAX_REFUSAL_BYTES),
             timeout_seconds=timeout_seconds + self._settings.answer_margin_seconds,

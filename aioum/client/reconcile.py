@@ -54,8 +54,8 @@ class Reconciler:
 
     async def adopt(self) -> list[CallRecord]:
         """Take over calls of ours that the operator had recorded and we lack: those given up; in a signed
-        session the outstanding one, and whatever else one of our seats signed. In an unsigned session no call
-        may be outstanding.
+        session those without an answer, and whatever else one of our seats signed. In an unsigned session no
+        call may be outstanding. No call may be under way.
 
         Raises:
             Divergence: `unknown-call-recorded`, the operator recorded a call that we never signed, or as
@@ -74,7 +74,9 @@ class Reconciler:
                     return adopted
                 raise
             for shown in page:
-                adopted.append(await self._adopt_one(shown))
+                call = await self._adopt_one(shown)
+                if call is not None:
+                    adopted.append(call)
         return adopted
 
     async def catch_up(self) -> None:
@@ -205,7 +207,8 @@ class Reconciler:
         require_signer(signed.receipt.digest(facts.domain), signed.signature, facts.receipt_signer)
         return _Shown(entry, signed, item.get("submission"))
 
-    async def _adopt_one(self, shown: _Shown) -> CallRecord:
+    async def _adopt_one(self, shown: _Shown) -> CallRecord | None:
+        """None: it was answered before, out of order."""
         entry, signed = shown.entry, shown.receipt
         if (signed.receipt.index, signed.receipt.leaf) != (entry.index, entry_leaf(entry)):
             # They come from different places of one unsigned answer, so this accuses nobody.
@@ -213,12 +216,14 @@ class Reconciler:
                 f"the text shown of call {entry.index} is not what its receipt is about",
                 code="answer-altered",
             )
+        await require_single_word(self._book, signed, [])
+        if self._book.answered_at(entry.index) is not None:
+            return None
         purse = self._book.purse
         found = next((record for record in self._candidates() if self._is_shown(record, shown)), None)
         if found is None:
             purse, found = await self._missed(shown)
         response = entry.response.encode()
-        await require_single_word(self._book, signed, [])
         try:
             purse = adopt_answer(purse, found.call, response, signed.receipt)
         except Divergence as error:
@@ -234,7 +239,7 @@ class Reconciler:
             response=response,
             receipt=signed,
         )
-        await self._book.answer(purse, adopted)
+        await self._book.adopt(purse, adopted)
         return adopted
 
     async def _missed(self, shown: _Shown) -> tuple[PurseState, CallRecord]:
@@ -287,6 +292,8 @@ class Reconciler:
         """
         if (record.call.tool_id, record.call.request.decode()) != (shown.entry.tool_id, shown.entry.request):
             return False
+        if record.envelope is not None and record.envelope.cursor != shown.entry.index:
+            return False
         other = self._own_envelope(shown)
         if record.envelope is None or other is None:
             return True
@@ -294,7 +301,7 @@ class Reconciler:
 
     def _candidates(self) -> list[CallRecord]:
         if self._book.purse.signed:
-            return [] if self._book.outstanding is None else [self._book.outstanding]
+            return self._book.open
         # Of equal requests the newest first: its caller may still be waiting for the answer.
         return self._book.abandoned[::-1]
 
@@ -306,7 +313,8 @@ async def require_single_word(book: Book, signed: SignedReceipt, sighted: Iterab
         Divergence: `operator-double-signed`, with both receipts. Paying stopped.
     """
     index = signed.receipt.index
-    known = [call.receipt for call in book.answered[index : index + 1] if call.receipt is not None]
+    answered = book.answered_at(index)
+    known = [] if answered is None or answered.receipt is None else [answered.receipt]
     kept = [receipt for evidence in book.record.evidence for receipt in evidence.receipts]
     for other in (*known, *kept, *sighted):
         if other.receipt.index == index and other.receipt != signed.receipt:

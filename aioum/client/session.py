@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 
 from aioum.chain import calls
 from aioum.client.book import Book
+from aioum.client.buying import Buyer
 from aioum.client.caller import Caller
 from aioum.client.closing import Closed, Closer
 from aioum.client.context import ClientContext
 from aioum.client.delivery import Delivery
+from aioum.client.flights import Flights
 from aioum.client.opening import complete_opening
 from aioum.client.packaging import package_of
 from aioum.client.policy import check_deposit
@@ -23,10 +24,9 @@ from aioum.client.service import check_arguments, check_request, require_tool
 from aioum.core.amounts import check_amount
 from aioum.core.canonical import JsonValue
 from aioum.core.card import Card
-from aioum.core.errors import AioumError, ChainError, OutcomeUnknown, PolicyRefused, Refused
+from aioum.core.errors import OutcomeUnknown, Refused
 from aioum.core.evidence import Claim
 from aioum.core.hextext import to_hex
-from aioum.core.purse import observe_deposit, stop_paying
 from aioum.core.submission.framing import encode_base64
 from aioum.core.submission.roster import Roster
 from aioum.core.transcript import Entry, canonical_request
@@ -35,24 +35,24 @@ from aioum.core.wire import SignedStatement
 
 
 class PaidSession:
-    """An open session with a service. One call is under way at a time; calls of several tasks and seats queue
-    up.
+    """An open session with a service. Calls of several tasks and seats queue up for their places in its one
+    order; signed ones are then under way together, as many as the service takes.
     """
 
     def __init__(self, context: ClientContext, book: Book, keys: SeatKeys, *, resumed: bool = False) -> None:
         """Made by `Marketplace.open` and `Marketplace.resume`."""
         self._context = context
         self._book = book
-        self._lock = asyncio.Lock()
+        self._flights = Flights()
         self._reconciler = Reconciler(context, book)
         self._delivery = Delivery(context, book)
         signer = SeatSigner(context, book, keys)
         self._caller = Caller(context, book, self._reconciler, self._delivery, signer)
         self._closer = Closer(context, book, self._caller, self._reconciler, self._delivery)
-        self._looked_at: float | None = None
-        self._close_pending = False
         # A record that was read from the journal may be older than the session.
-        self._caught_up = not resumed
+        self._buyer = Buyer(
+            context, book, self._flights, self._caller, self._reconciler, caught_up=not resumed
+        )
 
     def __repr__(self) -> str:
         return f"PaidSession({to_hex(self.channel_id)}, {self.phase}, {len(self._book.answered)} calls)"
@@ -79,7 +79,7 @@ class PaidSession:
 
     @property
     def calls(self) -> tuple[Entry, ...]:
-        """The transcript: every answered call, by index."""
+        """The transcript: the answered calls by index, up to the first that has no answer."""
         return self._book.entries
 
     @property
@@ -109,8 +109,20 @@ class PaidSession:
 
     @property
     def outstanding(self) -> bool:
-        """Whether a signed call has no answer yet; the next call, `recover` or `close` repeats it first."""
+        """Whether a call has no answer yet. One that nobody waits for any more is repeated first by the next
+        call, `recover` or `close`.
+        """
         return self._book.purse.outstanding is not None
+
+    @property
+    def unattended(self) -> bool:
+        """Whether a call has no answer yet and is not under way together with others."""
+        return self._buyer.unattended
+
+    @property
+    def max_in_flight(self) -> int:
+        """Calls that can be under way at the same time; more queue up. Without signatures it is one."""
+        return self._buyer.max_in_flight
 
     @property
     def stopped(self) -> str | None:
@@ -171,40 +183,28 @@ class PaidSession:
         request = canonical_request(tool_id, arguments).encode()
         check_arguments(tool, arguments)
         check_request(self.card, request, signed=self._book.purse.signed)
-        async with self._lock:
-            await self._book.refresh()
-            self._require_open()
-            await self._look_at_chain()
-            self._require_open()
-            refused = await self._settle_outstanding()
-            if refused is not None and self._book.outstanding is not None:
-                raise Refused(
-                    f"the node still refuses the signed call {self._book.purse.next_index}: {refused}",
-                    code="signed-call-refused",
-                    hint="nothing replaces it: recover() sends it again, close() or exit() ends the session",
-                    details={"refusal": refused.code},
-                ) from refused
-            if self._book.purse.signed and not self._caught_up:
-                await self._reconciler.catch_up()
-                self._caught_up = True
-            if self._book.purse.statement_due:
-                await self._reconciler.agree()
-            return CallResult.of(await self._caller.pay(seat, tool, request))
+        return CallResult.of(await self._buyer.buy(seat, tool, request))
 
     async def recover(self) -> CallResult | None:
-        """Get the answer of the outstanding call, if there is one, by repeating it.
+        """Get the answers of calls that have none yet, by repeating them in their order.
+
+        Returns:
+            The answer of the first of them; the others stand in `results`. None where there were none.
 
         Raises:
             Refused, OutcomeUnknown, Divergence: as `call`.
         """
-        async with self._lock:
+        async with self._flights.quiet():
             await self._book.refresh()
             if self._book.outstanding is None:
                 return None
             if self.evidence:
                 # Not even the same bytes are sent again to an operator that contradicted itself.
-                self._require_paying()
-            return CallResult.of(await self._caller.settle())
+                self._buyer.require_paying()
+            first = await self._caller.settle()
+            while self._book.open:
+                await self._caller.settle()
+            return CallResult.of(first)
 
     async def statement(self) -> SignedStatement | None:
         """Fetch the operator's signed statement over all calls and hold it against our record.
@@ -216,9 +216,9 @@ class PaidSession:
             OutcomeUnknown: `statement-unavailable`.
             Divergence: it contradicts our record. Paying stopped.
         """
-        async with self._lock:
+        async with self._flights.quiet():
             await self._book.refresh()
-            await self._settle_outstanding()
+            await self._buyer.settle_all()
             return await self._reconciler.agree()
 
     async def top_up(self, amount: int) -> int:
@@ -228,9 +228,9 @@ class PaidSession:
             PolicyRefused: `session-not-open`, `deposit-too-high`, `balance-too-low`.
             ChainError, OutcomeUnknown: as `Payer.send`; a resumed session reads the deposit from the chain.
         """
-        async with self._lock:
+        async with self._flights.quiet():
             await self._book.refresh()
-            self._require_open()
+            self._buyer.require_open()
             check_deposit(self._context.policy, self.card, check_amount(self.deposit + check_amount(amount)))
             channel_hex, token = to_hex(self.channel_id), self._book.facts.channel.token
             async with self._context.allowances.covering(token, amount, f"approve {channel_hex}"):
@@ -238,8 +238,7 @@ class PaidSession:
                     calls.top_up(self._context.chain.payment_manager, self.channel_id, amount),
                     f"top-up {channel_hex}",
                 )
-            self._looked_at = None
-            await self._look_at_chain()
+            await self._buyer.look_at_chain(again=True)
             if self._book.record.adopted:
                 # The node notices by itself as well, only later.
                 with suppress(OutcomeUnknown, Refused):
@@ -248,13 +247,13 @@ class PaidSession:
 
     async def close(self) -> Closed:
         """End the session together with the operator; see `Closer.close`. A closed one is looked at again."""
-        async with self._lock:
+        async with self._flights.quiet():
             await self._book.refresh()
             return await self._closer.close()
 
     async def exit(self) -> Closed:
         """End the session without the operator, in the contract's grace period; see `Closer.exit`."""
-        async with self._lock:
+        async with self._flights.quiet():
             await self._book.refresh()
             return await self._closer.exit()
 
@@ -265,7 +264,7 @@ class PaidSession:
             ChainError: `session-not-final`.
             Divergence: as `Closer.verify`.
         """
-        async with self._lock:
+        async with self._flights.quiet():
             await self._book.refresh()
             return await self._closer.verify()
 
@@ -292,70 +291,15 @@ class PaidSession:
 
     async def restore(self) -> None:
         """Bring a session that was read from the journal up to the chain's state."""
-        async with self._lock:
+        async with self._flights.quiet():
             if self.phase is SessionPhase.OPENING:
                 await complete_opening(self._context, self._book)
             elif self.phase is SessionPhase.VOID:
                 await self._restore_void()
             elif self.phase is not SessionPhase.CLOSED:
-                await self._look_at_chain()
+                await self._buyer.look_at_chain()
 
     async def _restore_void(self) -> None:
         # It was never opened, as far as we learned; the chain has the last word.
         if await self._context.chain.session(self.channel_id) is not None:
             await complete_opening(self._context, self._book)
-
-    def _require_open(self) -> None:
-        if self._close_pending and self.phase is SessionPhase.OPEN:
-            raise PolicyRefused(
-                "a close of the session is pending on-chain", code="close-pending", hint="exit() finishes it"
-            )
-        if self.phase is not SessionPhase.OPEN:
-            raise PolicyRefused(
-                f"the session is {self.phase}, nothing is paid in it",
-                code="session-not-open",
-                hint="open another session",
-            )
-        self._require_paying()
-
-    def _require_paying(self) -> None:
-        if self.stopped is not None:
-            raise PolicyRefused(
-                f"this session stopped paying: {self.stopped}",
-                code="paying-stopped",
-                hint="build an evidence package if the operator contradicted itself, and exit() the session",
-            )
-
-    async def _settle_outstanding(self) -> Refused | None:
-        """Repeat the outstanding call, if there is one. What is refused is another call's matter: an unsigned
-        one was given up, and its amount stays signed.
-        """
-        if self._book.outstanding is not None and not self.evidence:
-            try:
-                await self._caller.settle()
-            except Refused as refused:
-                return refused
-        return None
-
-    async def _look_at_chain(self) -> None:
-        """Take over the deposit; stop paying where the operator anchored a root or the session is over."""
-        now = self._context.clock()
-        limit = self._context.settings.chain_check_seconds
-        if self._looked_at is not None and 0 <= now - self._looked_at < limit:
-            return
-        session = await self._context.chain.session(self.channel_id)
-        if session is None:
-            raise ChainError(
-                f"the chain has no session {to_hex(self.channel_id)}",
-                code="session-not-on-chain",
-                hint="was the devnet reset?",
-            )
-        purse = observe_deposit(self._book.purse, session.deposit)
-        ended: AioumError | None = None
-        if session.is_finalized:
-            ended = PolicyRefused("the session is finalized", code="session-finalized")
-        elif session.has_root:
-            ended = PolicyRefused("the operator anchored the session's root", code="root-anchored")
-        await self._book.update(purse=purse if ended is None else stop_paying(purse, ended))
-        self._close_pending = session.is_closing
-        self._looked_at = now

@@ -23,6 +23,8 @@ class ClientSettings:
         contradictions_before_stop: how often a call is repeated while the node answers with a signed receipt
             that does not fit the answer. A proxy can alter one answer; an operator that means it says it
             again.
+        max_calls_in_flight: calls of one signed session that are under way at the same time, where the
+            service takes so many. What an operator never answers is at most as many calls.
         close_timeout_seconds: how long `close` waits for the operator's settlement.
         poll_seconds: pause between two looks at the node or the chain while waiting.
         chain_check_seconds: a call is preceded by a look at the chain if the last is older.
@@ -42,6 +44,7 @@ class ClientSettings:
     retry_wait_initial_seconds: float = 0.2
     retry_wait_max_seconds: float = 10.0
     contradictions_before_stop: int = 3
+    max_calls_in_flight: int = 16
     close_timeout_seconds: float = 180.0
     poll_seconds: float = 0.5
     chain_check_seconds: float = 30.0

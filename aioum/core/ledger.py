@@ -19,39 +19,45 @@ from enum import StrEnum
 from typing import Final
 
 from aioum.core.errors import Refused
+from aioum.core.funding import Account, require_funds
 from aioum.core.merkle import Frontier
 from aioum.core.payment import CallReceipt, Statement
+from aioum.core.prefix import AheadLeaf, advance
 from aioum.core.seats import NO_SEATS, Seats, require_kind
 from aioum.core.submission.envelope import Envelope
-from aioum.core.transcript import append_leaf, frontier_root, leaf_hash
-from aioum.core.types import Bytes32, ChannelId
+from aioum.core.transcript import frontier_root, leaf_hash
+from aioum.core.types import ZERO_BYTES32, Bytes32, ChannelId
 
 EMPTY_FRONTIER: Final = Frontier(0, ())
 
 
+ABANDONED: Final = "abandoned"
+"""Why a session is sealed that the operator gave up (`suspicion.abandon`): it captures nothing."""
+
+SUSPECTED: Final = "suspect"
+"""Why a session is final that was suspect until then."""
+
+
 class Phase(StrEnum):
-    """open → sealed → final; no way back."""
+    """open → sealed → final; no way back.
+
+    A session that is not final is `suspect` while this record of it may lack what was signed (PROTOCOL 3.2);
+    it was sealed before where it has a seal reason, and open else. See `aioum.core.suspicion`.
+    """
 
     OPEN = "open"
     SEALED = "sealed"
     FINAL = "final"
+    SUSPECT = "suspect"
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Bounds of one session. An unsigned session has one call in flight whatever `max_in_flight` says."""
+    """Bounds of one session, `max_ahead` of its `ahead`; an unsigned one has one call in flight."""
 
     max_in_flight: int = 16
     max_unpaid_calls: int = 8
-
-
-@dataclass(frozen=True, slots=True)
-class AheadLeaf:
-    """A call recorded before an earlier one: it waits to join the contiguous prefix."""
-
-    index: int
-    leaf: Bytes32
-    charge: int
+    max_ahead: int = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +103,25 @@ class SessionState:
     def drained(self) -> bool:
         """Every admitted call is recorded."""
         return self.in_flight == 0
+
+    @property
+    def abandoned(self) -> bool:
+        """Whether it is settled for nothing, whatever is recorded."""
+        return self.seal_reason == ABANDONED
+
+    @property
+    def trusted(self) -> bool:
+        """Whether words may be derived from this record."""
+        return self.phase is not Phase.SUSPECT and self.seal_reason not in (ABANDONED, SUSPECTED)
+
+    def require_trusted(self) -> None:
+        """Raises Refused `session-suspect`."""
+        if not self.trusted:
+            raise Refused(
+                "the node's record of this session may lack calls that it answered",
+                code="session-suspect",
+                hint="send the operator your evidence package: he can restore the session from it",
+            )
 
     @property
     def prefix_spent(self) -> int:
@@ -209,8 +234,9 @@ def admit(
     Raises:
         Refused: `signature-required`, `session-unsigned`, `request-conflict`, `submission-conflict`,
             `amount-exceeds-deposit`, `amount-not-increasing`, `payment-insufficient`, `too-many-in-flight`,
-            and those of `require_turn`. The state is unchanged.
+            `session-suspect`, and those of `require_turn`. The state is unchanged.
     """
+    state.require_trusted()
     require_kind(request.envelope, signed=state.signed)
     if existing is not None:
         if is_repeat(existing, request):
@@ -220,8 +246,10 @@ def admit(
         message = "the seat signed another submission under this id or on this head"
         raise state.seats.out_of_turn(request.envelope, state.admitted, message, code="submission-conflict")
     require_turn(state, request.envelope)
-    _check_funds(state, request)
-    if state.in_flight >= (limits.max_in_flight if state.signed else 1):
+    account = Account(state.deposit, state.accepted, state.spent, state.reserved, state.signed)
+    require_funds(account, amount=request.amount, price=request.price)
+    most = limits.max_in_flight if state.signed else 1
+    if state.in_flight >= most or len(state.ahead) >= limits.max_ahead:
         raise Refused("too many calls of this session are in flight", code="too-many-in-flight")
     call = Call(
         state.admitted, request.tool_id, request.request, request.price, request.amount, request.signature,
@@ -258,9 +286,10 @@ def require_turn(state: SessionState, envelope: Envelope | None) -> None:
     """Whether the session takes new calls, and in a signed one this call as its next.
 
     Raises:
-        Refused: `session-finalized`, `session-sealed`, `session-close-pending`, and those of
-            `Seats.require_turn`.
+        Refused: `session-suspect`, `session-finalized`, `session-sealed`, `session-close-pending`, and those
+            of `Seats.require_turn`.
     """
+    state.require_trusted()
     if state.phase is Phase.FINAL:
         raise Refused("the session is finalized", code="session-finalized")
     if state.phase is Phase.SEALED:
@@ -271,49 +300,21 @@ def require_turn(state: SessionState, envelope: Envelope | None) -> None:
         state.seats.require_turn(envelope, state.admitted)
 
 
-def _check_funds(state: SessionState, request: CallRequest) -> None:
-    required = state.spent + state.reserved + request.price
-    if not state.signed:
-        required = max(required, state.accepted + 1)
-    funded = request.amount <= state.deposit and max(state.accepted, request.amount) >= required
-    if funded and (state.signed or request.amount > state.accepted):
-        return
-    details = {
-        "acceptedCumulative": str(state.accepted),
-        "requiredCumulative": str(required),
-        "deposit": str(state.deposit),
-    }
-    if request.amount > state.deposit:
-        raise Refused(
-            f"voucher {request.amount} is above the deposit {state.deposit}",
-            code="amount-exceeds-deposit",
-            hint="top up the session",
-            details=details,
-        )
-    if not state.signed and request.amount <= state.accepted:
-        raise Refused(
-            f"a new call needs a voucher above {state.accepted}, got {request.amount}",
-            code="amount-not-increasing",
-            details=details,
-        )
-    raise Refused(
-        f"voucher {request.amount} does not cover {required}",
-        code="payment-insufficient",
-        details=details,
-    )
-
-
 def record(state: SessionState, call: Call, answer: Answer, limits: Limits) -> Recorded:
     """Fix a call's answer, leaf and charge; advance the root; seal after too many failures.
 
     A call that is recorded already wins over `answer`: it comes back unchanged with `won` False.
+
+    Raises:
+        Refused: `session-suspect`.
     """
+    state.require_trusted()
     if call.recorded:
         return Recorded(state, call, won=False)
     charge = 0 if answer.failed else call.price
     leaf = Bytes32(leaf_hash(call.index, call.request, answer.response, call.tool_id.encode()))
     failures = state.failures + (1 if answer.failed else 0)
-    frontier, ahead = _advance(state, AheadLeaf(call.index, leaf, charge))
+    frontier, ahead = advance(state.frontier, state.ahead, AheadLeaf(call.index, leaf, charge))
     after = replace(
         state,
         spent=state.spent + charge,
@@ -327,16 +328,6 @@ def record(state: SessionState, call: Call, answer: Answer, limits: Limits) -> R
     return Recorded(after, replace(call, answer=answer, leaf=leaf, charge=charge), won=True)
 
 
-def _advance(state: SessionState, item: AheadLeaf) -> tuple[Frontier, tuple[AheadLeaf, ...]]:
-    frontier = state.frontier
-    if not state.ahead and item.index == frontier.size:
-        return append_leaf(frontier, item.leaf), ()
-    waiting = sorted((*state.ahead, item), key=lambda ahead: ahead.index)
-    while waiting and waiting[0].index == frontier.size:
-        frontier = append_leaf(frontier, waiting.pop(0).leaf)
-    return frontier, tuple(waiting)
-
-
 def seal(state: SessionState, reason: str) -> SessionState:
     """Stop admission for good. Sealing again changes nothing; the first reason stays."""
     return replace(state, phase=Phase.SEALED, seal_reason=reason) if state.phase is Phase.OPEN else state
@@ -344,7 +335,8 @@ def seal(state: SessionState, reason: str) -> SessionState:
 
 def finalize(state: SessionState) -> SessionState:
     """The chain finalized the channel."""
-    return replace(state, phase=Phase.FINAL, seal_reason=state.seal_reason or "finalized-on-chain")
+    reason = SUSPECTED if state.phase is Phase.SUSPECT else state.seal_reason or "finalized-on-chain"
+    return replace(state, phase=Phase.FINAL, seal_reason=reason)
 
 
 def observe_chain(state: SessionState, *, deposit: int, close_pending: bool) -> SessionState:
@@ -370,8 +362,9 @@ def statement_of(state: SessionState) -> Statement:
     """The one statement over the contiguous prefix.
 
     Raises:
-        Refused: `nothing-recorded` where the prefix is empty.
+        Refused: `session-suspect`; `nothing-recorded` where the prefix is empty.
     """
+    state.require_trusted()
     if state.frontier.size == 0:
         raise Refused("no call is recorded yet", code="nothing-recorded")
     root = Bytes32(frontier_root(state.frontier))
@@ -381,9 +374,14 @@ def statement_of(state: SessionState) -> Statement:
 def settlement_of(state: SessionState) -> Settlement:
     """What is committed and captured: all indexes ever admitted, their root, exactly what was spent.
 
+    Nothing at all of an abandoned session.
+
     Raises:
-        Refused: `session-not-sealed` or `session-not-drained`.
+        Refused: `session-suspect`, `session-not-sealed` or `session-not-drained`.
     """
+    if state.abandoned:
+        return Settlement(state.channel_id, 0, 0, 0, ZERO_BYTES32, b"")
+    state.require_trusted()
     if state.phase is Phase.OPEN:
         raise Refused("seal the session before settling it", code="session-not-sealed")
     if not state.drained:

@@ -11,21 +11,23 @@ from dataclasses import dataclass
 from typing import Final
 
 import structlog
-from aiohttp import web
 
 from aioum.chain.client import Chain
-from aioum.chain.journal import SqliteTransactionJournal
+from aioum.chain.journal import TransactionJournal
 from aioum.chain.sender import Sender
-from aioum.chain.signers import LocalSigner
+from aioum.chain.signers import as_signer
 from aioum.core.errors import ConfigError
 from aioum.core.hextext import address_text, to_hex
-from aioum.core.ledger import Limits
+from aioum.core.ledger import Limits, Phase
 from aioum.core.payment import Terms
-from aioum_node.api.service import MAX_HEADER_BYTES
+from aioum.core.types import ChannelId
+from aioum_node.api.endpoints import endpoints_route
 from aioum_node.card_builder import build_card
 from aioum_node.cards import Cards, Offer
+from aioum_node.chain_metrics import EndpointMetrics, LoopMetrics, TransactionMetrics
 from aioum_node.edge import Clock, Edge, build_edge
-from aioum_node.identity import Identity, challenge_secret, load_identity
+from aioum_node.identity import Identity, challenge_secret, opened_identity
+from aioum_node.limits.admin import admin_token, require_token
 from aioum_node.metrics import NodeMetrics
 from aioum_node.readiness import Readiness
 from aioum_node.recovery import recover_interrupted
@@ -37,19 +39,24 @@ from aioum_node.registration import (
     publish,
     read_card_facts,
 )
+from aioum_node.restored import begin_life
 from aioum_node.retention import RetentionLoop
+from aioum_node.secret_files import read_secret
 from aioum_node.service import ServiceTool, ToolFunction, load_tools
+from aioum_node.serving import LISTEN_BACKLOG, ServingTimes, serving
+from aioum_node.session_signers import opened_signers
 from aioum_node.settings import Settings
 from aioum_node.settlement import SettleLoop
 from aioum_node.settlement_rules import SettlePolicy
-from aioum_node.store.sqlite import STORE_FILE, SqliteStore
+from aioum_node.storage import NodeStore, Sending, is_shared, opened_sending, opened_store
+from aioum_node.takeover import TakeoverLoop
 from aioum_node.watch import ChainWatcher
+from aioum_node.watermark import Watermark
 
-JOURNAL_FILE: Final = "transactions.sqlite3"
 SYSTEM_CLOCK: Final = Clock(time.time, time.monotonic)
 _RUNNING: Final = "running"
 _CHAIN: Final = "chain"
-_BACKLOG: Final = 1_024
+_STORE: Final = "store"
 
 _log = structlog.get_logger(__name__)
 
@@ -79,7 +86,7 @@ class RunningNode:
     admin_url: str
     offering: Offering
     registration: Registration
-    store: SqliteStore
+    store: NodeStore
     edge: Edge
     watcher: ChainWatcher
     settle_loop: SettleLoop
@@ -89,7 +96,11 @@ class RunningNode:
 
 @asynccontextmanager
 async def opened_offering(
-    settings: Settings, *, functions: Sequence[ToolFunction] = (), identity: Identity | None = None
+    settings: Settings,
+    *,
+    functions: Sequence[ToolFunction] = (),
+    identity: Identity | None = None,
+    journal: TransactionJournal | None = None,
 ) -> AsyncIterator[Offering]:
     """Load tools and keys, connect to the chain, and generate the card.
 
@@ -97,33 +108,44 @@ async def opened_offering(
         settings: name tools, keys and deployment.
         functions: tools declared with `@tool`, beside those that the settings name.
         identity: keys; None opens the key stores that the settings name.
+        journal: of transactions; None opens the one that the settings name.
 
     Raises:
-        ConfigError, ChainError: as `load_tools`, `load_identity`, `Chain.connect` and `build_card`.
+        ConfigError, ChainError: as `load_tools`, `opened_identity`, `Chain.connect` and `build_card`.
     """
     async with AsyncExitStack() as stack:
         box = await stack.enter_async_context(load_tools(settings, functions))
-        known = await asyncio.to_thread(load_identity, settings) if identity is None else identity
+        known = identity
+        if known is None:
+            known = await stack.enter_async_context(opened_identity(settings))
         deployment = deployment_of(settings)
         chain = await stack.enter_async_context(
             Chain.connect(
                 deployment,
-                rpc_url=settings.rpc_url or None,
+                rpc_url=_rpc_url(settings),
                 request_timeout_seconds=settings.rpc_timeout_seconds,
+                pool_policy=settings.pool_policy(),
             )
         )
-        journal = SqliteTransactionJournal(settings.node_dir / JOURNAL_FILE)
-        stack.push_async_callback(journal.close)
+        if journal is None:
+            journal = (await stack.enter_async_context(opened_sending(settings))).journal
         sender = Sender(
             chain,
-            LocalSigner(known.operator),
+            as_signer(known.operator),
             journal,
             confirmations=settings.confirmations,
             receipt_timeout_seconds=settings.receipt_timeout_seconds,
+            fee_policy=settings.fee_policy(),
         )
         facts = await read_card_facts(settings, deployment, chain, known)
         offer = build_card(settings, box.tools, facts)
         yield Offering(known, box.tools, chain, sender, offer, make_terms(settings, facts, offer))
+
+
+def _rpc_url(settings: Settings) -> str | None:
+    if settings.rpc_url_file is not None:
+        return read_secret(settings.path(settings.rpc_url_file), "the chain's endpoint")
+    return settings.rpc_url or None
 
 
 async def register_service(settings: Settings, offering: Offering, node_url: str) -> Registration:
@@ -153,26 +175,29 @@ async def running_node(
 
     Raises:
         ConfigError: `not-registered`, `registration-outdated`, `store-locked`, `address-unusable`, and as
-            `opened_offering`.
+            `opened_offering` and `admin_token`.
         ChainError: the chain could not be reached, or is another one.
     """
+    token = admin_token(settings)
     async with AsyncExitStack() as stack:
         public_socket = stack.enter_context(_listen(settings.listen_host, settings.listen_port))
         admin_socket = stack.enter_context(_listen(settings.admin_host, settings.admin_port))
         url = _url(settings.listen_host, public_socket)
+        watermark = Watermark(settings.path(settings.watermark_file))
+        stack.callback(watermark.close)
+        limits = Limits(settings.max_in_flight, settings.max_unpaid_calls)
+        store = await stack.enter_async_context(opened_store(settings, limits, watermark))
+        sending = await stack.enter_async_context(opened_sending(settings, store))
         offering = await stack.enter_async_context(
-            opened_offering(settings, functions=functions, identity=identity)
+            opened_offering(settings, functions=functions, identity=identity, journal=sending.journal)
         )
         if register:
-            registration = await register_service(settings, offering, settings.public_url or url)
+            node_url = settings.public_url or url
+            registration = await sending.once(lambda: register_service(settings, offering, node_url))
         else:
             registration = await current_registration(settings, offering.chain, offering.terms)
-        # Clients send the calls of a session one after the other, signed ones too.
-        limits = Limits(max_in_flight=1, max_unpaid_calls=settings.max_unpaid_calls)
-        path = settings.node_dir / STORE_FILE
-        store = await stack.enter_async_context(
-            SqliteStore(path, limits, max_cached_sessions=settings.cached_sessions)
-        )
+        # Before anything is written: what a restored store lacks must not be answered a second time.
+        life = await begin_life(store, watermark, offering.chain.head)
         await store.put_card(offering.offer.descriptor_hash, offering.offer.canonical)
         interrupted_calls = await recover_interrupted(store, clock.now_ms())
         node = await _started(
@@ -181,12 +206,17 @@ async def running_node(
             offering,
             registration,
             store,
+            sending,
             clock,
             url,
             _url(settings.admin_host, admin_socket),
+            life.suspect_until,
         )
-        await _serve(stack, node.edge.public, public_socket, settings.shutdown_seconds)
-        await _serve(stack, node.edge.admin, admin_socket, settings.shutdown_seconds)
+        if token is not None:
+            node.edge.admin.middlewares.append(require_token(token))
+        times = ServingTimes(settings.idle_timeout_seconds, settings.shutdown_seconds)
+        await stack.enter_async_context(serving(node.edge.public, public_socket, times, node.edge.gate))
+        await stack.enter_async_context(serving(node.edge.admin, admin_socket, times))
         node.readiness.met(_RUNNING)
         _log.info(
             "node-ready",
@@ -201,6 +231,8 @@ async def running_node(
             yield node
         finally:
             node.readiness.unmet(_RUNNING)
+            # What a waiting call waits for is not taken any more.
+            node.edge.calls.stop_waiting()
 
 
 async def _started(
@@ -208,25 +240,48 @@ async def _started(
     settings: Settings,
     offering: Offering,
     registration: Registration,
-    store: SqliteStore,
+    store: NodeStore,
+    sending: Sending,
     clock: Clock,
     url: str,
     admin_url: str,
+    suspect_until: int | None,
 ) -> RunningNode:
     """Put the parts together and start those that run beside the edge; `stack` stops them."""
     readiness = Readiness(clock.monotonic)
     readiness.require(_RUNNING)
     metrics = NodeMetrics()
+    loops = LoopMetrics(metrics.registry, clock.now_seconds)
+    suspects = len(await store.sessions((Phase.SUSPECT,)))
+    metrics.gauge("aioum_suspect_sessions", "Sessions that were suspect at the start", lambda: suspects)
+    signing = await stack.enter_async_context(
+        opened_signers(
+            settings, offering.identity, offering.chain.domain, readiness, on_failure=metrics.signer_failed
+        )
+    )
     settle_loop = SettleLoop(
         store=store,
         chain=offering.chain,
         sender=offering.sender,
-        policy=SettlePolicy(idle_seconds=settings.session_idle_seconds),
+        policy=SettlePolicy(
+            idle_seconds=settings.session_idle_seconds, exit_alert_seconds=settings.exit_alert_seconds
+        ),
         confirmations=settings.confirmations,
         interval_seconds=settings.settle_interval_seconds,
         now_ms=clock.now_ms,
         observer=metrics,
+        rounds=loops.of("settle"),
+        max_batch_items=settings.settle_batch_items,
     )
+    sender, rpc = offering.sender, offering.chain.rpc
+    sender.observe(
+        TransactionMetrics(
+            metrics.registry,
+            in_flight=lambda: sender.in_flight,
+            nearest_exit_seconds=lambda: settle_loop.nearest_exit_seconds,
+        )
+    )
+    metrics.registry.register(EndpointMetrics(lambda: rpc.endpoints))
     watcher = ChainWatcher(
         store=store,
         chain=offering.chain,
@@ -235,6 +290,8 @@ async def _started(
         now_ms=clock.now_ms,
         on_change=settle_loop.wake,
         on_look=lambda: readiness.met(_CHAIN, for_seconds=settings.chain_silence_seconds),
+        on_return=settle_loop.chain_is_back,
+        observer=loops.of("watch"),
     )
     edge = build_edge(
         settings=settings,
@@ -243,24 +300,48 @@ async def _started(
         cards=Cards(store, offering.offer),
         tools=offering.tools,
         registration=registration,
-        receipt_signer=LocalSigner(offering.identity.receipt_signer),
+        receipt_signer=signing.signers,
         challenge_secret=challenge_secret(settings),
         settle=settle_loop.wake,
         readiness=readiness,
         metrics=metrics,
         clock=clock,
+        suspect_until=suspect_until,
     )
+
+    def forget(channel_id: ChannelId) -> None:
+        edge.sessions.forget(channel_id)
+        signing.forget(channel_id)
+
     retention = RetentionLoop(
         store=store,
         retention_ms=settings.transcript_retention_ms,
         interval_seconds=settings.retention_interval_seconds,
         now_ms=clock.now_ms,
-        on_removed=edge.sessions.forget,
+        on_removed=forget,
+        observer=loops.of("retention"),
     )
+    edge.admin.add_routes([endpoints_route(lambda: rpc.endpoints)])
     # Deposits and pending closes may have changed while nobody looked: nothing is served before this.
     await watcher.look()
     readiness.met(_CHAIN, for_seconds=settings.chain_silence_seconds)
-    supervisor = asyncio.create_task(_supervise(watcher.run, settle_loop.run, retention.run))
+    metrics.gauge("aioum_store_steps_waiting", "Writes that wait for the store", lambda: store.waiting_steps)
+    parts = [watcher.run, sending.exclusive(settle_loop.run), retention.run, *signing.loops]
+    if is_shared(settings):
+        silence_seconds = settings.process_silence_seconds
+        takeover = TakeoverLoop(
+            store=store,
+            interval_seconds=silence_seconds / 3,
+            now_ms=clock.now_ms,
+            on_look=lambda: readiness.met(_STORE, for_seconds=silence_seconds),
+        )
+        await takeover.run_once()
+        parts.append(takeover.run)
+        metrics.gauge("aioum_sending", "1 where this process sends transactions", sending.is_held)
+        metrics.gauge(
+            "aioum_calls_taken_over", "Calls of dead processes, recorded here", lambda: takeover.taken
+        )
+    supervisor = asyncio.create_task(_supervise(*parts))
     supervisor.add_done_callback(lambda task: _supervision_ended(task, readiness))
     stack.push_async_callback(_stop, supervisor)
     stack.push_async_callback(edge.calls.drain, settings.shutdown_seconds)
@@ -290,7 +371,7 @@ async def _stop(supervisor: asyncio.Task[None]) -> None:
 def _listen(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        return socket.create_server((host, port), family=family, backlog=_BACKLOG)
+        return socket.create_server((host, port), family=family, backlog=LISTEN_BACKLOG)
     except OSError as error:
         raise ConfigError(
             f"cannot listen on {host} port {port}: {error.strerror}",
@@ -303,14 +384,3 @@ def _url(host: str, listening: socket.socket) -> str:
     port = listening.getsockname()[1]
     shown = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)  # noqa: S104
     return f"http://{shown}:{port}"
-
-
-async def _serve(
-    stack: AsyncExitStack, application: web.Application, listening: socket.socket, shutdown_seconds: float
-) -> None:
-    runner = web.AppRunner(
-        application, access_log=None, shutdown_timeout=shutdown_seconds, max_field_size=MAX_HEADER_BYTES
-    )
-    await runner.setup()
-    stack.push_async_callback(runner.cleanup)
-    await web.SockSite(runner, listening).start()

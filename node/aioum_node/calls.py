@@ -4,7 +4,8 @@ Everything is checked before one durable admission; then the tool, one durable r
 runs in a task of its own, so that a client that goes away never cancels what was admitted.
 
 A signed call is held against session, position, limits, signature and voucher, in this order. From its
-admission on every outcome is recorded at its index, also that there is no such tool.
+admission on every outcome is recorded at its index, also that there is no such tool. Several of a session may
+run at the same time: admitted in the order of their indexes, each recorded when it ends.
 """
 
 from __future__ import annotations
@@ -15,8 +16,10 @@ from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
 import structlog
+from structlog.contextvars import bind_contextvars
 
 from aioum.core.errors import AioumError, OutcomeUnknown, Refused
+from aioum.core.hextext import to_hex
 from aioum.core.ledger import Admitted, Answer, Call, receipt_of, require_turn
 from aioum.core.payment import CallReceipt, Domain, Voucher
 from aioum.core.problem import problem_code
@@ -31,6 +34,7 @@ from aioum_node.planning import Canonicalize, PaidRequest, Plan, plan_call
 from aioum_node.service import ServiceTool
 from aioum_node.sessions import SessionContext, Sessions
 from aioum_node.store.port import Store
+from aioum_node.turns import TurnLimits, Turns
 
 _log = structlog.get_logger(__name__)
 
@@ -62,15 +66,32 @@ class Served:
 
 @dataclass(frozen=True, slots=True)
 class CallLimits:
-    """Bounds of the whole node: bytes of a canonical request; calls that run at the same time."""
+    """Bounds of the whole node: bytes of a canonical request; calls that run at the same time.
+
+    Attributes:
+        turns: of signed calls that wait for an earlier one of their session.
+    """
 
     max_request_bytes: int
     max_concurrent_calls: int
+    turns: TurnLimits
 
 
 # A retry is the same request with the same voucher, or with the same envelope in a signed session. Another
 # request with that voucher must not stand in its way: it flies by itself, and the store refuses it.
 _FlightKey = tuple[ChannelId, int | Envelope, str, bytes]
+
+# What another process may take beyond a tool's own limit.
+_RECORDING_SECONDS: Final = 5.0
+_REFUSED_FOR_THE_VOUCHER: Final = frozenset({"payment-insufficient", "amount-exceeds-deposit"})
+
+
+@dataclass(frozen=True, slots=True)
+class _Flight:
+    """A call being served, and the amount of the voucher that it is admitted with."""
+
+    task: asyncio.Task[Served]
+    amount: int
 
 
 class PaidCalls:
@@ -107,27 +128,32 @@ class PaidCalls:
         self._now_ms = now_ms
         self._monotonic = monotonic
         self._canonicalize = canonicalize
-        self._flights: dict[_FlightKey, asyncio.Task[Served]] = {}
+        self._turns = Turns(store, limits.turns)
+        self._flights: dict[_FlightKey, _Flight] = {}
 
     @property
     def in_flight(self) -> int:
         """Calls being served at this moment."""
         return len(self._flights)
 
+    @property
+    def waiting(self) -> int:
+        """Signed calls that wait for an earlier one of their session at this moment."""
+        return self._turns.waiting
+
     async def call(self, paid: PaidRequest) -> Served:
         """Serve a call, or answer a retry with what was recorded.
 
         Raises:
-            Refused: `channel-not-found`, `node-busy`, those of `plan_call` and of `ledger.admit`. With
-                `submission-conflict` the envelope is kept as evidence.
+            Refused: `channel-not-found`, `node-busy`, `stopping`, those of `plan_call` and of `ledger.admit`.
+                With `submission-conflict` the envelope is kept as evidence.
             InvalidInput: as `plan_call`.
             SignatureInvalid: as `ClientSignatures.require`, or `bad-signature` of the envelope.
             OutcomeUnknown: `stopping`.
         """
         context = await self._sessions.context(paid.channel_id)
         require_kind(paid.envelope, signed=context.facts.signed)
-        if paid.envelope is not None:
-            await self._require_position(paid.channel_id, paid.envelope)
+        early = paid.envelope is not None and await self._is_early(paid.channel_id, paid.envelope)
         plan = plan_call(
             paid,
             context.offer,
@@ -135,32 +161,31 @@ class PaidCalls:
             canonicalize=self._canonicalize,
         )
         request = plan.request.request
-        identity: int | Envelope = paid.amount
+        envelope = None
         if paid.envelope is not None:
             _require_signed(context, paid.envelope, request)
             # A seat that signs the same bytes twice, differently, says the same.
-            identity = replace(paid.envelope, signature=b"")
+            envelope = replace(paid.envelope, signature=b"")
         await self._clients.require(
             Voucher(paid.channel_id, paid.amount),
             context.domain,
             paid.signature,
             (context.facts.voucher_signer,),
         )
-        # From here to the entry in `_flights` nothing awaits: two requests cannot both start.
-        key = (paid.channel_id, identity, paid.tool_id, request)
-        flight = self._flights.get(key)
-        if flight is None:
-            flight = self._start(key, context, plan)
-        try:
-            return await asyncio.shield(flight)
-        except asyncio.CancelledError:
-            if flight.cancelled():
-                raise OutcomeUnknown("the node stopped during the call", code="stopping") from None
-            raise
+        if early and envelope is not None:
+            # Only what its seat signed and a voucher came with may take a place.
+            await self._turns.wait(paid.channel_id, envelope)
+        return await self._board(
+            (paid.channel_id, envelope or paid.amount, paid.tool_id, request), context, plan
+        )
 
     async def drain(self, timeout_seconds: float) -> None:
-        """Wait for running calls; those that last longer are cancelled: interrupted after a restart."""
-        tasks = list(self._flights.values())
+        """Wait for running calls; those that last longer are cancelled: interrupted after a restart.
+
+        Calls that wait for their turn are refused: nothing of them was kept.
+        """
+        self.stop_waiting()
+        tasks = [flight.task for flight in self._flights.values()]
         if not tasks:
             return
         _, late = await asyncio.wait(tasks, timeout=timeout_seconds)
@@ -168,10 +193,20 @@ class PaidCalls:
             task.cancel()
         await asyncio.gather(*late, return_exceptions=True)
 
-    async def _require_position(self, channel_id: ChannelId, envelope: Envelope) -> None:
-        """Before any limit or signature: is it the seat's turn, or was this asked before?
+    def stop_waiting(self) -> None:
+        """Refuse the calls that wait for their turn, from now on."""
+        self._turns.stop()
+
+    async def _is_early(self, channel_id: ChannelId, envelope: Envelope) -> bool:
+        """Before any limit or signature: is it the seat's turn, soon or now, or was this asked before?
 
         The store decides again with the admission; what is asked here cannot be relied on by then.
+
+        Returns:
+            Whether it came before its turn and may wait for it.
+
+        Raises:
+            Refused: `channel-not-found`, and those of `ledger.require_turn`.
         """
         stored = await self._store.session(channel_id)
         if stored is None:
@@ -181,13 +216,38 @@ class PaidCalls:
         except Refused:
             # A retry comes out of turn, and so does a seat that contradicts itself: its signature decides.
             if await self._store.claimed(channel_id, envelope) is None:
+                if self._turns.is_early(stored.state, envelope):
+                    return True
                 raise
+        return False
 
-    def _start(self, key: _FlightKey, context: SessionContext, plan: Plan) -> asyncio.Task[Served]:
+    async def _board(self, key: _FlightKey, context: SessionContext, plan: Plan) -> Served:
+        """Join the flight of this very call, or start it."""
+        while True:
+            # From here to the entry in `_flights` nothing awaits: two requests cannot both start.
+            flight = self._flights.get(key)
+            joined = flight is not None
+            if flight is None:
+                flight = self._start(key, context, plan)
+            try:
+                return await asyncio.shield(flight.task)
+            except asyncio.CancelledError:
+                if flight.task.cancelled():
+                    raise OutcomeUnknown("the node stopped during the call", code="stopping") from None
+                raise
+            except Refused as error:
+                # Another request's voucher was not enough, and nothing was admitted: ours may be.
+                same_voucher = not joined or flight.amount == plan.request.amount
+                if same_voucher or error.code not in _REFUSED_FOR_THE_VOUCHER:
+                    raise
+
+    def _start(self, key: _FlightKey, context: SessionContext, plan: Plan) -> _Flight:
         if len(self._flights) >= self._limits.max_concurrent_calls:
             raise Refused("the node runs as many calls as it can", code="node-busy")
-        flight = self._flights[key] = asyncio.create_task(self._fly(context, plan))
-        flight.add_done_callback(lambda done: self._landed(key, done))
+        task = asyncio.create_task(self._fly(context, plan))
+        # Called before anybody who waits for the task goes on: who looks then finds no flight that is over.
+        task.add_done_callback(lambda done: self._landed(key, done))
+        flight = self._flights[key] = _Flight(task, plan.request.amount)
         return flight
 
     def _landed(self, key: _FlightKey, task: asyncio.Task[Served]) -> None:
@@ -197,14 +257,17 @@ class PaidCalls:
         error = task.exception()
         if error is not None and not isinstance(error, AioumError):
             # Whoever waits gets it too; nobody may wait any more.
-            _log.error("call-broke", channel=key[0].hex(), exc_info=error)
+            _log.error("call-broke", channel=to_hex(key[0]), exc_info=error)
 
     async def _fly(self, context: SessionContext, plan: Plan) -> Served:
         channel_id = context.facts.channel_id
         step = await self._store.admit(channel_id, plan.request, self._now_ms())
+        # For whatever is logged on the way, by tools too: a flight is a task, and this context its own.
+        bind_contextvars(channel=to_hex(channel_id), call=step.call.index)
         if isinstance(step, Admitted):
             # Durable: intent, voucher and envelope, and the seat's head moved. After a crash here the call is
             # recorded as interrupted, never run.
+            self._turns.moved(channel_id, step.state.admitted)
             answer = await self._answer(context, plan)
         elif step.call.answer is not None:
             stored = await self._store.session(channel_id)
@@ -212,8 +275,11 @@ class PaidCalls:
                 raise Refused("the session was removed", code="channel-not-found")
             return await self._served(context, step.call, stored.state.spent, stored.state.accepted)
         else:
-            # One process owns the store, and this flight is the only one of this call: its earlier run died.
-            answer = failed("interrupted")
+            # This flight is the only one of this call here, and where no other process runs it either, its
+            # earlier run died. What comes second loses: then this is answered with what is recorded.
+            patience_seconds = plan.timeout_seconds + _RECORDING_SECONDS
+            theirs = await self._store.answered(channel_id, step.call.index, patience_seconds)
+            answer = failed("interrupted") if theirs is None or theirs.answer is None else theirs.answer
         recorded = await self._store.record(channel_id, step.call.index, answer, self._now_ms())
         # Durable: response, leaf, charge and root. After a crash here a retry finds the stored call.
         return await self._served(context, recorded.call, recorded.state.spent, recorded.state.accepted)
@@ -236,7 +302,13 @@ class PaidCalls:
             return await tool.upstream.run(plan.arguments, request.request, plan.timeout_seconds)
         except Exception:
             _log.exception("upstream-broke", tool=request.tool_id)
-            return failed("tool-failed")
+        except asyncio.CancelledError:
+            flight = asyncio.current_task()
+            if flight is None or flight.cancelling():
+                raise
+            # Nobody cancelled this call: something that the tool waited for was.
+            _log.warning("tool-cancelled", tool=request.tool_id)
+        return failed("tool-failed")
 
     async def _served(self, context: SessionContext, call: Call, spent: int, accepted: int) -> Served:
         receipt = receipt_of(context.facts.channel_id, call)

@@ -70,7 +70,7 @@ def build_card(settings: Settings, tools: Mapping[str, ServiceTool], facts: Card
             "maxRequestBytes": settings.max_request_bytes,
             "maxResponseBytes": settings.max_response_bytes,
             "maxUnpaidCalls": settings.max_unpaid_calls,
-            "maxInFlight": 1,
+            "maxInFlight": settings.max_in_flight,
             "maxSeats": settings.max_seats,
         },
         "submissions": SCHEME,

@@ -15,6 +15,7 @@ import click
 from aioum import __version__
 from aioum.core.errors import AioumError
 from aioum.core.hextext import address_text, to_hex
+from aioum_node.hardening import keep_memory_private
 from aioum_node.init import devnet_key, init_node, read_key
 from aioum_node.logs import configure_logs
 from aioum_node.settings import Settings, load_settings, settings_table
@@ -53,7 +54,7 @@ def _settings_options(command: Command) -> Command:
         if (
             name not in _OWN_OPTIONS
             and isinstance(field.default, (*_SCALARS, type(None)))
-            and name != "deterministic"
+            and name not in ("deterministic", "signer")
         ):
             flag = "--" + name.replace("_", "-")
             command = click.option(flag, name, default=None, help=field.description, metavar="VALUE")(command)
@@ -156,10 +157,14 @@ def register(url: str | None, as_json: bool, config_file: Path | None, **flags: 
 
     async def work() -> None:
         from aioum_node.app import opened_offering, register_service
+        from aioum_node.storage import opened_sending
 
         node_url = url or settings.public_url or f"http://{settings.listen_host}:{settings.listen_port}"
-        async with opened_offering(settings) as offering:
-            done = await register_service(settings, offering, node_url)
+        async with (
+            opened_sending(settings) as sending,
+            opened_offering(settings, journal=sending.journal) as offering,
+        ):
+            done = await sending.once(lambda: register_service(settings, offering, node_url))
         facts = {
             "serviceId": str(done.service_id),
             "termsHash": to_hex(done.terms_hash),
@@ -188,6 +193,7 @@ def run(register: bool, as_json: bool, config_file: Path | None, **flags: Any) -
       AIOUM_LISTEN_PORT=80 aioum-node run --dir shop --log-format json
     """  # noqa: D301 - click wants this very character before a block that keeps its lines
     settings = _loaded(config_file, flags)
+    keep_memory_private()
 
     async def work() -> None:
         from aioum_node.app import running_node
@@ -244,7 +250,8 @@ def card(only_hash: bool, config_file: Path | None, **flags: Any) -> None:
 def fsck(as_json: bool, config_file: Path | None, **flags: Any) -> None:
     """Compute every session again from what is stored, and name what differs; stop the node first.
 
-    Nothing is changed. Exit code 0 where all is sound, 1 with a list of what is not.
+    Nodes that share a PostgreSQL store may run meanwhile. Nothing is changed. Exit code 0 where all is
+    sound, 1 with a list of what is not.
 
     \b
     Example:
@@ -252,8 +259,9 @@ def fsck(as_json: bool, config_file: Path | None, **flags: Any) -> None:
     """  # noqa: D301 - click wants this very character before a block that keeps its lines
     settings = _loaded(config_file, flags)
     from aioum_node.fsck import fsck as check
+    from aioum_node.storage import check_shared, is_shared
 
-    report = check(settings.node_dir)
+    report = check_shared(settings) if is_shared(settings) else check(settings.node_dir)
     if as_json:
         _print_json(report.to_json())
     else:
@@ -263,6 +271,80 @@ def fsck(as_json: bool, config_file: Path | None, **flags: Any) -> None:
         click.echo(f"checked {report.sessions} sessions with {report.calls} calls: {count or 'no'} findings")
     if report.findings:
         sys.exit(1)
+
+
+@main.command()
+@click.option(
+    "--from", "package_file", type=click.Path(path_type=Path), help="The client's evidence package."
+)
+@click.option("--seal", is_flag=True, help="With --from: take no more calls in the session, only settle it.")
+@click.option("--abandon", metavar="CHANNEL", default=None, help="Close this session and capture nothing.")
+@click.option("--yes", is_flag=True, help="With --abandon: what was earned in it is given up, for good.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
+@_settings_options
+def recover(
+    package_file: Path | None,
+    seal: bool,
+    abandon: str | None,
+    yes: bool,
+    as_json: bool,
+    config_file: Path | None,
+    **flags: Any,
+) -> None:
+    """List the sessions that a restored store made suspect, or bring one to its end; stop the node first.
+
+    \b
+    Examples:
+      aioum-node recover --dir shop
+      aioum-node recover --dir shop --from evidence.json
+      aioum-node recover --dir shop --abandon 0x1f… --yes
+    """  # noqa: D301 - click wants this very character before a block that keeps its lines
+    if package_file is not None and abandon is not None:
+        raise click.UsageError("--from and --abandon exclude each other")
+    if seal and package_file is None:
+        raise click.UsageError("--seal goes with --from")
+    if abandon is not None and not yes:
+        raise click.UsageError(
+            "--abandon gives up what was earned in the session; say --yes if that is meant"
+        )
+    settings = _loaded(config_file, flags)
+    from aioum_node.recovering import recovered
+
+    lines, value = asyncio.run(recovered(settings, package_file, seal=seal, abandoned=abandon))
+    if as_json:
+        _print_json(value)
+    else:
+        click.echo("\n".join(lines))
+
+
+@main.group()
+def store() -> None:
+    """Whole stores: move one to PostgreSQL."""
+
+
+@store.command()
+@click.option(
+    "--to",
+    "url_file",
+    type=click.Path(path_type=Path),
+    help="File with the PostgreSQL database's URL [database_url_file].",
+)
+@click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
+@_settings_options
+def copy(url_file: Path | None, as_json: bool, config_file: Path | None, **flags: Any) -> None:
+    """Move the node's sessions from its SQLite file to a PostgreSQL database; stop the node first.
+
+    Everything is read back and every root computed again before anything changes hands. The file stays, and
+    is marked as moved. A copy that was interrupted goes on where it stopped.
+
+    \b
+    Example:
+      aioum-node store copy --dir shop --to /run/secrets/database.url
+    """  # noqa: D301 - click wants this very character before a block that keeps its lines
+    settings = _loaded(config_file, flags)
+    from aioum_node.cli_store import copy_to_postgres
+
+    copy_to_postgres(settings, url_file, as_json=as_json)
 
 
 @main.command("settings")

@@ -19,15 +19,21 @@ from aioum_node.api.sessions import SessionRoutes
 from aioum_node.api.tools import ToolRoutes
 from aioum_node.calls import CallLimits, PaidCalls
 from aioum_node.cards import Cards
+from aioum_node.limits.addresses import ProxyTrust
+from aioum_node.limits.connections import ConnectionLimits, Gate
+from aioum_node.limits.rates import Rate, TokenBuckets
+from aioum_node.limits.requests import MeteredSignatures, request_limits
 from aioum_node.metrics import NodeMetrics
 from aioum_node.openings import OpeningPolicy, Openings
 from aioum_node.planning import Canonicalize
 from aioum_node.readiness import Readiness
 from aioum_node.registration import Registration
 from aioum_node.service import ServiceTool
+from aioum_node.session_signers import SessionSigners
 from aioum_node.sessions import Sessions
 from aioum_node.settings import Settings
 from aioum_node.store.port import Store
+from aioum_node.turns import TurnLimits
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +56,8 @@ class Edge:
     admin: web.Application
     calls: PaidCalls
     sessions: Sessions
+    gate: Gate
+    openings: Openings
 
 
 def build_edge(
@@ -60,7 +68,7 @@ def build_edge(
     cards: Cards,
     tools: Mapping[str, ServiceTool],
     registration: Registration,
-    receipt_signer: Signer,
+    receipt_signer: Signer | SessionSigners,
     challenge_secret: bytes,
     settle: Callable[[ChannelId], None],
     readiness: Readiness,
@@ -68,6 +76,7 @@ def build_edge(
     clock: Clock,
     canonicalize: Canonicalize = canonical_request,
     clients: ClientSignatures | None = None,
+    suspect_until: int | None = None,
 ) -> Edge:
     """Build the applications; nothing is started.
 
@@ -78,7 +87,8 @@ def build_edge(
         cards: with the card that is offered now.
         tools: what is behind the card's tools.
         registration: the service on-chain.
-        receipt_signer: must sign deterministically, so that a retry gets the same receipt.
+        receipt_signer: gives the same bytes each time, so that a retry gets the same receipt; with several
+            signers, each signs for the sessions whose terms name it.
         challenge_secret: 32 bytes.
         settle: asks for a sealed session to be settled soon.
         readiness: unmet conditions stop paid calls.
@@ -86,19 +96,34 @@ def build_edge(
         clock: unix and monotonic time.
         canonicalize: another serializer, for measurements.
         clients: another check of client signatures, for measurements.
+        suspect_until: as of `restored.Life`.
     """
     terms = registration.terms
     if clients is None:
         clients = ClientSignatures(chain if settings.accept_contract_signers else None)
-    sessions = Sessions(store, cards, chain.domain, receipt_signer.address, settings.cached_sessions)
+    signers = receipt_signer if isinstance(receipt_signer, SessionSigners) else SessionSigners(receipt_signer)
+    clients = MeteredSignatures(
+        clients,
+        TokenBuckets(
+            Rate(settings.session_requests_per_second, settings.session_request_burst),
+            max_entries=settings.rate_limit_entries,
+            monotonic=clock.monotonic,
+        ),
+    )
+    sessions = Sessions(store, cards, chain.domain, signers.addresses, settings.cached_sessions)
+    sign = signers.signing_for(sessions.context)
     calls = PaidCalls(
         store=store,
         sessions=sessions,
         tools=tools,
         clients=clients,
-        sign_receipt=receipt_signer.sign,
+        sign_receipt=sign,
         observer=metrics,
-        limits=CallLimits(settings.max_request_bytes, settings.max_concurrent_calls),
+        limits=CallLimits(
+            settings.max_request_bytes,
+            settings.max_concurrent_calls,
+            TurnLimits(settings.max_in_flight, settings.turn_wait_ms / 1_000, settings.max_waiting_calls),
+        ),
         now_ms=clock.now_ms,
         monotonic=clock.monotonic,
         canonicalize=canonicalize,
@@ -120,6 +145,7 @@ def build_edge(
             confirmations=settings.confirmations,
             wait_seconds=settings.opening_wait_seconds,
             max_concurrent=settings.max_concurrent_openings,
+            max_per_address=settings.max_openings_per_address,
             max_seats=settings.max_seats,
             require_signed=settings.require_signed,
             accept_plain_channels=settings.accept_plain_channels,
@@ -127,6 +153,7 @@ def build_edge(
         ),
         on_adopted=metrics.session_adopted,
         now_ms=clock.now_ms,
+        suspect_until=suspect_until,
     )
 
     def require_ready() -> None:
@@ -164,7 +191,7 @@ def build_edge(
         sessions=sessions,
         clients=clients,
         settle=settle,
-        sign=receipt_signer.sign,
+        sign=sign,
         metrics=metrics,
         page_calls=settings.page_calls,
         page_bytes=settings.page_bytes,
@@ -172,8 +199,39 @@ def build_edge(
         retry_after_seconds=settings.retry_after_seconds,
         now_ms=clock.now_ms,
     )
-    metrics.watch(in_flight=lambda: calls.in_flight, ready=lambda: not readiness.missing())
+    metrics.watch(
+        in_flight=lambda: calls.in_flight,
+        waiting=lambda: calls.waiting,
+        ready=lambda: not readiness.missing(),
+    )
     public = public_application(
         service_routes, tool_routes, session_routes, max_request_bytes=settings.max_request_bytes
     )
-    return Edge(public, admin_application(service_routes, metrics), calls, sessions)
+    gate = _guarded(public, settings, metrics, clock)
+    metrics.gauge("aioum_connections", "Open connections of the public port", lambda: gate.connections)
+    metrics.gauge("aioum_openings_in_flight", "Openings being looked up", lambda: openings.in_flight)
+    return Edge(public, admin_application(service_routes, metrics), calls, sessions, gate, openings)
+
+
+def _guarded(public: web.Application, settings: Settings, metrics: NodeMetrics, clock: Clock) -> Gate:
+    """Put the limits of connections and addresses in front of the public application."""
+    trust = ProxyTrust(settings.trusted_proxies, settings.forwarded_header)
+    gate = Gate(
+        ConnectionLimits(
+            max_connections=settings.max_connections,
+            max_connections_per_address=settings.max_connections_per_address,
+            max_header_bytes=settings.max_header_bytes,
+            header_timeout_seconds=settings.header_timeout_seconds,
+            write_timeout_seconds=settings.write_timeout_seconds,
+        ),
+        trusts=trust.trusts,
+        refused=metrics.refused,
+        retry_after_seconds=settings.retry_after_seconds,
+    )
+    addresses = TokenBuckets(
+        Rate(settings.address_requests_per_second, settings.address_request_burst),
+        max_entries=settings.rate_limit_entries,
+        monotonic=clock.monotonic,
+    )
+    public.middlewares.insert(0, request_limits(gate, trust, addresses, refused=metrics.refused))
+    return gate

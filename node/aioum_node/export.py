@@ -19,9 +19,9 @@ from aioum.core.ledger import Call, receipt_of, statement_of
 from aioum.core.payment import CallReceipt, Domain, SignedMessage, Statement
 from aioum.core.transcript import Entry
 from aioum.core.types import Address
+from aioum_node.settings import Settings, load_settings
+from aioum_node.storage import EvidenceReader, opened_reader
 from aioum_node.store.port import StoredSession
-from aioum_node.store.reader import SqliteReader
-from aioum_node.store.sqlite import STORE_FILE
 
 Sign = Callable[[SignedMessage, Domain], Awaitable[bytes]]
 
@@ -44,19 +44,36 @@ def export_package(*, session: str, node_dir: Path, claim: str, narrative: str) 
         InvalidInput: `session-id-invalid`, or as `build_package`.
         AioumError: `store-failed`.
     """
-
-    async def read() -> dict[str, JsonValue]:
-        reader = SqliteReader(node_dir / STORE_FILE)
-        try:
-            stored = await find_session(reader, session)
-            return await assemble(reader, stored, claim=claim, narrative=narrative)
-        finally:
-            await reader.close()
-
-    return asyncio.run(read())
+    settings = Settings(node_dir=node_dir)
+    return asyncio.run(_package(settings, session=session, claim=claim, narrative=narrative))
 
 
-async def find_session(reader: SqliteReader, session: str) -> StoredSession:
+def export_shared_package(
+    *, session: str, node_dir: Path, claim: str, narrative: str
+) -> dict[str, JsonValue]:
+    """What `verify-evidence --export --store multinode` writes: from the PostgreSQL store that nodes share.
+
+    Args:
+        session: channel id in hex, or session id.
+        node_dir: the folder of one of the nodes; its settings name the database.
+        claim: one of `aioum.core.evidence.Claim`.
+        narrative: free text.
+
+    Raises:
+        ConfigError: `store-missing`, `store-foreign`, `postgres-missing`, and as `read_secret`.
+        Refused, InvalidInput, AioumError: as `export_package`.
+    """
+    settings = load_settings(flags={"node_dir": node_dir, "store": "postgresql"})
+    return asyncio.run(_package(settings, session=session, claim=claim, narrative=narrative))
+
+
+async def _package(settings: Settings, *, session: str, claim: str, narrative: str) -> dict[str, JsonValue]:
+    async with opened_reader(settings) as reader:
+        stored = await find_session(reader, session)
+        return await assemble(reader, stored, claim=claim, narrative=narrative)
+
+
+async def find_session(reader: EvidenceReader, session: str) -> StoredSession:
     """The session of a channel id in hex, or of a session id.
 
     Raises:
@@ -86,7 +103,7 @@ async def find_session(reader: SqliteReader, session: str) -> StoredSession:
 
 
 async def assemble(
-    reader: SqliteReader, stored: StoredSession, *, claim: str, narrative: str, sign: Sign | None = None
+    reader: EvidenceReader, stored: StoredSession, *, claim: str, narrative: str, sign: Sign | None = None
 ) -> dict[str, JsonValue]:
     """The package of one session.
 
@@ -99,6 +116,7 @@ async def assemble(
             deterministic, so these are the very words that the client got.
 
     Raises:
+        Refused: `session-suspect`, where it is to be signed.
         InvalidInput: as `build_package`.
         AioumError: `store-failed`.
     """
@@ -109,10 +127,12 @@ async def assemble(
     receipts: list[tuple[CallReceipt, bytes]] = []
     statement: tuple[Statement, bytes] | None = None
     if sign is not None:
-        for call in calls:
-            if call.recorded:
-                receipt = receipt_of(facts.channel_id, call)
-                receipts.append((receipt, await sign(receipt, domain)))
+        state.require_trusted()
+        # A call that ended before an earlier one is not in the package yet, and its receipt would seem to be
+        # of another history.
+        for call in calls[: len(entries)]:
+            receipt = receipt_of(facts.channel_id, call)
+            receipts.append((receipt, await sign(receipt, domain)))
         if entries:
             word = statement_of(state)
             statement = (word, await sign(word, domain))
@@ -136,7 +156,7 @@ async def assemble(
 
 
 async def _submissions(
-    reader: SqliteReader, stored: StoredSession, calls: list[Call], answered: int
+    reader: EvidenceReader, stored: StoredSession, calls: list[Call], answered: int
 ) -> Submissions | None:
     """Roster and signed calls: those answered, the next where it waits, and what contradicts them."""
     roster = stored.facts.roster
@@ -156,14 +176,14 @@ async def _submissions(
     return Submissions(roster, tuple(sorted(found, key=lambda entry: entry.index)))
 
 
-async def _calls(reader: SqliteReader, stored: StoredSession) -> list[Call]:
+async def _calls(reader: EvidenceReader, stored: StoredSession) -> list[Call]:
     calls: list[Call] = []
     while page := await reader.calls(stored.facts.channel_id, len(calls), _CALLS_PER_READ):
         calls.extend(page)
     return calls
 
 
-async def _card(reader: SqliteReader, stored: StoredSession) -> tuple[JsonValue, Address | None]:
+async def _card(reader: EvidenceReader, stored: StoredSession) -> tuple[JsonValue, Address | None]:
     data = await reader.card(stored.facts.descriptor_hash)
     if data is None:
         return None, None

@@ -1,7 +1,8 @@
 """Checking a store against itself: what content implies is computed again, and what differs is named.
 
 What no hash and no signature covers cannot be told from another truth: an answer's status and content type,
-times, scan positions, cards.
+times, scan positions, cards. Nor can vouchers that a contract signed: only the chain can judge them, and they
+are named as if they were wrong.
 """
 
 from __future__ import annotations
@@ -15,19 +16,22 @@ from typing import Final, Protocol
 from aioum.core.canonical import JsonValue
 from aioum.core.errors import AioumError, ConfigError, InvalidInput, SignatureInvalid
 from aioum.core.hextext import to_hex
-from aioum.core.ledger import EMPTY_FRONTIER, AheadLeaf, Call, Phase
+from aioum.core.ledger import EMPTY_FRONTIER, Call, Phase
 from aioum.core.merkle import Frontier
 from aioum.core.payment import Domain, Voucher, compute_channel_id, session_salt
+from aioum.core.prefix import AheadLeaf
 from aioum.core.seats import NO_SEATS, Seats
 from aioum.core.signing import require_signer
 from aioum.core.transcript import append_leaf, entry_from_json, leaf_hash
 from aioum.core.types import Bytes32, ChannelId
+from aioum_node.access import ContractSignatures
 from aioum_node.rosters import SeatKeys, accepted_keys
 from aioum_node.store.port import StoredSession
 from aioum_node.store.reader import SqliteReader
 from aioum_node.store.sqlite import STORE_FILE, store_lock
 
 _CALLS_PER_READ: Final = 64
+_VOUCHER_INVALID: Final = "voucher-signature-invalid"
 _NO_KEYS: Final[SeatKeys] = {}
 # What a row that holds other bytes than the store wrote can raise when it is read.
 _UNREADABLE: Final = (AioumError, ValueError, LookupError, TypeError, OverflowError)
@@ -42,6 +46,14 @@ class CheckedReader(Protocol):
 
     async def calls(self, channel_id: ChannelId, first: int, limit: int) -> list[Call]:
         """`SessionReader.calls`."""
+        ...
+
+
+class WholeReader(CheckedReader, Protocol):
+    """A reader that can also look beside the sessions."""
+
+    async def integrity(self) -> list[str]:
+        """What is wrong with the structure, and which rows no read of the port reaches."""
         ...
 
 
@@ -102,13 +114,22 @@ def fsck(node_dir: Path) -> Report:
         reader = SqliteReader(path)
         try:
             with store_lock(path):
-                damage = [Finding("file-damaged", line) for line in await reader.integrity()]
-                report = await check_store(reader)
+                return await check_whole(reader)
         finally:
             await reader.close()
-        return Report(report.sessions, report.calls, (*damage, *report.findings))
 
     return asyncio.run(work())
+
+
+async def check_whole(store: WholeReader) -> Report:
+    """Check every session, and that no row lies outside them; codes as `check_store`, and `file-damaged`.
+
+    Raises:
+        ConfigError: as the store's reads.
+    """
+    damage = [Finding("file-damaged", line) for line in await store.integrity()]
+    report = await check_store(store)
+    return Report(report.sessions, report.calls, (*damage, *report.findings))
 
 
 async def check_store(store: CheckedReader) -> Report:
@@ -169,17 +190,26 @@ async def check_session(
     return check.findings
 
 
-async def require_sound(store: CheckedReader, stored: StoredSession) -> None:
+async def require_sound(
+    store: CheckedReader, stored: StoredSession, contracts: ContractSignatures | None = None
+) -> None:
     """Whether what is about to be anchored and captured follows from the stored requests and responses.
 
     Args:
         store: where the session's calls lie.
         stored: the session that the settlement was made from.
+        contracts: asked about the accepted voucher where no plain key of the session signed it.
 
     Raises:
         AioumError: `store-corrupt`, details `findings`; `store-failed`.
+        ChainError: the contract could not be asked.
     """
     findings = await check_session(store, stored, signatures=False)
+    if contracts is not None and [finding.code for finding in findings] == [_VOUCHER_INVALID]:
+        facts, state = stored.facts, stored.state
+        digest = Voucher(facts.channel_id, state.accepted).digest(_domain(stored))
+        if await contracts.is_valid_signature(facts.voucher_signer, digest, state.accepted_signature):
+            return
     if findings:
         raise AioumError(
             f"the record of session {to_hex(stored.facts.channel_id)} contradicts itself: {findings[0]}",
@@ -187,6 +217,10 @@ async def require_sound(store: CheckedReader, stored: StoredSession) -> None:
             hint="nothing was sent; stop the node, run aioum-node fsck and restore the store from a backup",
             details={"findings": [finding.to_json() for finding in findings]},
         )
+
+
+def _domain(stored: StoredSession) -> Domain:
+    return Domain(stored.facts.chain_id, stored.facts.payment_manager)
 
 
 class _Check:
@@ -199,7 +233,7 @@ class _Check:
         self._facts = stored.facts
         self._state = stored.state
         self._signatures = signatures
-        self._domain = Domain(stored.facts.chain_id, stored.facts.payment_manager)
+        self._domain = _domain(stored)
         self._frontier: Frontier = EMPTY_FRONTIER
         self._ahead: list[AheadLeaf] = []
         self._spent = self._reserved = self._failures = 0
@@ -315,7 +349,7 @@ class _Check:
         try:
             require_signer(digest, signature, self._facts.voucher_signer)
         except SignatureInvalid as error:
-            self.found("voucher-signature-invalid", f"the voucher for {amount}: {error}", index)
+            self.found(_VOUCHER_INVALID, f"the voucher for {amount}: {error}", index)
 
     def _envelope(self, call: Call) -> None:
         envelope = call.envelope

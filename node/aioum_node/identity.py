@@ -1,19 +1,28 @@
-"""The node's keys and secrets: key stores whose passwords lie in files that only the node's user may read."""
+"""The node's keys and secrets: key stores whose passwords lie in files that only the node's user may read, or
+keys that an external signer holds.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import os
 import secrets
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from aioum.chain.external_signer import ExternalSigner, SignerClient, SignerEndpoint, opened_client
 from aioum.chain.keystore import create_keystore, load_keystore
-from aioum.core.errors import ConfigError
+from aioum.chain.signers import Signer
+from aioum.core.errors import ConfigError, InvalidInput
+from aioum.core.hextext import address
 from aioum.core.signing import LocalKey
 from aioum_node.api.challenges import SECRET_SIZE_BYTES
+from aioum_node.secret_files import forbidden_mode, read_secret
 from aioum_node.settings import Settings
+from aioum_node.signer_settings import SignerSettings
 
 CHALLENGE_SECRET_FILE: Final = "challenge.secret"
 _PRIVATE_MODE: Final = 0o600
@@ -22,24 +31,116 @@ _MAX_PASSWORD_BYTES: Final = 4_096
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Who a node is: `operator` sends transactions, `receipt_signer` signs receipts and statements."""
+    """Who a node is: `operator` sends transactions, `receipt_signer` signs receipts and statements.
 
-    operator: LocalKey
-    receipt_signer: LocalKey
+    Attributes:
+        retired: former receipt signers, for sessions whose terms name them.
+    """
+
+    operator: LocalKey | Signer
+    receipt_signer: LocalKey | Signer
+    retired: tuple[LocalKey | Signer, ...] = ()
+
+
+@asynccontextmanager
+async def opened_identity(settings: Settings) -> AsyncIterator[Identity]:
+    """Open the key stores, about a second for each, and reach the external signer where one is set.
+
+    Raises:
+        ConfigError: `password-missing`, `password-exposed`, those of `load_keystore`, `opened_client` and
+            `read_secret`; `signer-missing`, `signer-address-invalid`.
+        SignerError: as `ExternalSigner.check`.
+    """
+    async with AsyncExitStack() as stack:
+        client = None
+        if settings.signer is not None:
+            endpoint = _endpoint(settings, settings.signer)
+            client = await stack.enter_async_context(opened_client(endpoint, settings.signer.kind))
+        # One request after the other: clef asks a person about each.
+        external = {name: await _external(client, name) for name in _named_addresses(settings)}
+        yield await asyncio.to_thread(_identity, settings, external)
 
 
 def load_identity(settings: Settings) -> Identity:
-    """Open the key stores; takes about a second for each.
+    """Open the key stores of a node without an external signer; takes about a second for each.
 
     Raises:
-        ConfigError: `password-missing`, `password-exposed`, and those of `load_keystore`.
+        ConfigError: as `opened_identity`.
     """
-    operator = _load(settings, settings.operator_key_file, settings.operator_password_file)
-    if settings.receipt_key_file is None:
-        return Identity(operator, operator)
-    if settings.receipt_password_file is None:
-        raise ConfigError("receipt_key_file needs receipt_password_file", code="password-missing")
-    return Identity(operator, _load(settings, settings.receipt_key_file, settings.receipt_password_file))
+    return _identity(settings, {})
+
+
+def _identity(settings: Settings, external: Mapping[str, Signer]) -> Identity:
+    signer = settings.signer or SignerSettings(url="")
+    operator = (
+        _signer_of(external, signer.operator)
+        if signer.operator
+        else _load(settings, settings.operator_key_file, settings.operator_password_file)
+    )
+    receipt_signer: LocalKey | Signer = operator
+    if signer.receipts:
+        receipt_signer = _signer_of(external, signer.receipts)
+    elif settings.receipt_key_file is not None:
+        if settings.receipt_password_file is None:
+            raise ConfigError("receipt_key_file needs receipt_password_file", code="password-missing")
+        receipt_signer = _load(settings, settings.receipt_key_file, settings.receipt_password_file)
+    retired: list[LocalKey | Signer] = []
+    for key in settings.retired_receipt_keys:
+        if key.key_file is not None and key.password_file is not None:
+            retired.append(_load(settings, key.key_file, key.password_file))
+        else:
+            retired.append(_signer_of(external, key.address))
+    return Identity(operator, receipt_signer, tuple(retired))
+
+
+def _named_addresses(settings: Settings) -> list[str]:
+    named = [key.address for key in settings.retired_receipt_keys]
+    if settings.signer is not None:
+        named += [settings.signer.operator, settings.signer.receipts]
+    return sorted({name for name in named if name})
+
+
+async def _external(client: SignerClient | None, name: str) -> Signer:
+    if client is None:
+        raise _signer_missing(name)
+    try:
+        account = address(name)
+    except InvalidInput as error:
+        raise ConfigError(f"key in the external signer: {error}", code="signer-address-invalid") from error
+    signer = ExternalSigner(client, account)
+    await signer.check()
+    return signer
+
+
+def _signer_of(external: Mapping[str, Signer], name: str) -> Signer:
+    if name not in external:
+        raise _signer_missing(name)
+    return external[name]
+
+
+def _signer_missing(name: str) -> ConfigError:
+    return ConfigError(
+        f"no external signer is set that could hold the key of {name:.80}",
+        code="signer-missing",
+        hint="set url in the table [signer]",
+    )
+
+
+def _endpoint(settings: Settings, signer: SignerSettings) -> SignerEndpoint:
+    def path(file: Path | None) -> Path | None:
+        return None if file is None else settings.path(file)
+
+    token = None
+    if signer.token_file is not None:
+        token = read_secret(settings.path(signer.token_file), "the external signer's token")
+    return SignerEndpoint(
+        url=signer.url,
+        timeout_seconds=signer.timeout_seconds,
+        ca_file=path(signer.ca_file),
+        certificate_file=path(signer.certificate_file),
+        certificate_key_file=path(signer.certificate_key_file),
+        token=token,
+    )
 
 
 def create_operator(
@@ -99,7 +200,7 @@ def write_private(path: Path, content: bytes) -> None:
 def _load(settings: Settings, key_file: Path, password_file: Path) -> LocalKey:
     path = settings.path(password_file)
     try:
-        exposed = os.name == "posix" and path.stat().st_mode & 0o077
+        exposed = os.name == "posix" and path.stat().st_mode & forbidden_mode(path)
         with path.open("rb") as file:
             password = file.read(_MAX_PASSWORD_BYTES)
     except OSError as error:

@@ -38,6 +38,7 @@ python = "{module}"
 # [[tools]]
 # id = "translate"
 # http = "http://127.0.0.1:9000/translate"
+# trusted_host = "127.0.0.1"
 # price = "0.002"
 # timeout_seconds = 20
 # input_schema = {{type = "object", properties = {{text = {{type = "string"}}}}, required = ["text"]}}

@@ -41,7 +41,16 @@ class NodeMetrics:
             ("code",),
             registry=self.registry,
         )
+        self._signer_failures = Counter(
+            "aioum_signer_failures",
+            "Signatures that an external signer did not give, by reason code",
+            ("code",),
+            registry=self.registry,
+        )
         self._in_flight = Gauge("aioum_calls_in_flight", "Calls being served", registry=self.registry)
+        self._waiting = Gauge(
+            "aioum_calls_waiting", "Signed calls that wait for an earlier one", registry=self.registry
+        )
         self._ready = Gauge("aioum_ready", "1 where the node takes calls", registry=self.registry)
 
     def call_recorded(self, tool_id: str, outcome: str, seconds: float) -> None:
@@ -67,10 +76,21 @@ class NodeMetrics:
         """See `settlement.SettleObserver`."""
         self._settlement_failures.labels(code).inc()
 
-    def watch(self, in_flight: Callable[[], int], ready: Callable[[], bool]) -> None:
+    def signer_failed(self, code: str) -> None:
+        """An external signer gave no receipt or trial signature."""
+        self._signer_failures.labels(code).inc()
+
+    def watch(
+        self, in_flight: Callable[[], int], waiting: Callable[[], int], ready: Callable[[], bool]
+    ) -> None:
         """Read these at each scrape."""
         self._in_flight.set_function(in_flight)
+        self._waiting.set_function(waiting)
         self._ready.set_function(lambda: float(ready()))
+
+    def gauge(self, name: str, meaning: str, read: Callable[[], int]) -> None:
+        """A number that is read at each scrape."""
+        Gauge(name, meaning, registry=self.registry).set_function(read)
 
     def text(self) -> bytes:
         """The exposition format."""

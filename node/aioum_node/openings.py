@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from typing import Protocol, TypeVar
 
@@ -14,12 +13,15 @@ from aioum.core.ledger import SessionState, observe_chain
 from aioum.core.payment import Domain, Terms, Voucher, compute_channel_id, session_salt
 from aioum.core.seats import NO_SEATS, Seats
 from aioum.core.submission.roster import Roster
-from aioum.core.types import ZERO_BYTES32, Address, Bytes32, ChannelId
+from aioum.core.types import ZERO_ADDRESS, ZERO_BYTES32, Address, Bytes32, ChannelId
 from aioum.core.wire import Credential
 from aioum_node.access import ClientSignatures
 from aioum_node.cards import Cards
+from aioum_node.limits.openings import LookupSlots
+from aioum_node.restored import suspect_at_opening
 from aioum_node.rosters import accepted_keys, require_roster
 from aioum_node.sessions import SessionContext, Sessions
+from aioum_node.store.incarnations import chain_instant
 from aioum_node.store.port import SessionFacts, Store, StoredSession
 
 _POLL_SECONDS = 0.3
@@ -58,6 +60,7 @@ class OpeningPolicy:
         service_id, operator, payee, token, receipt_signer: its own; sessions of others are refused.
         descriptor_hash: its current card, under which plain channels run.
         confirmations: blocks that make a deposit final.
+        max_concurrent: openings and top-ups looked up at once; of them max_per_address for one address.
         max_seats: most seats of a roster.
         require_signed: refuse sessions whose calls no seat signs.
     """
@@ -71,6 +74,7 @@ class OpeningPolicy:
     confirmations: int
     wait_seconds: float
     max_concurrent: int
+    max_per_address: int
     max_seats: int
     require_signed: bool = False
     accept_plain_channels: bool = False
@@ -96,8 +100,10 @@ class Openings:
         policy: OpeningPolicy,
         on_adopted: Callable[[], None],
         now_ms: Callable[[], int],
+        suspect_until: int | None = None,
     ) -> None:
-        """Args: on_adopted: told of each session that was taken over."""
+        """Args: on_adopted: told of each session that was taken over; suspect_until: of `restored.Life`."""
+        self._suspect_until = suspect_until
         self._chain = chain
         self._domain = domain
         self._store = store
@@ -107,10 +113,22 @@ class Openings:
         self._policy = policy
         self._on_adopted = on_adopted
         self._now_ms = now_ms
-        self._running = 0
+        self._slots = LookupSlots(policy.max_concurrent, policy.max_per_address)
 
-    async def adopt(self, credential: Credential) -> SessionContext:
+    @property
+    def in_flight(self) -> int:
+        """Openings and top-ups that are being looked up."""
+        return self._slots.running
+
+    async def adopt(self, credential: Credential, client: str | None = None) -> SessionContext:
         """Take over the session that a credential's transaction opened, once it is final.
+
+        An opening that is not on the chain is answered at once: only one that is there is waited for, and
+        only by who can sign its vouchers.
+
+        Args:
+            credential: of an `open`.
+            client: what the asking address is counted by; None is not counted.
 
         Raises:
             Refused: `too-many-openings`, `opening-not-final` (try again), `opening-mismatch`,
@@ -125,11 +143,14 @@ class Openings:
         stored = await self._store.session(credential.channel_id)
         if stored is not None:
             context = await self._sessions.context(credential.channel_id)
-            await self._check_voucher(credential, context.facts)
+            await self._check_voucher(credential, context.facts.channel_id, context.facts.voucher_signer)
             return context if roster is None else await self._show_roster(stored, roster)
-        async with self._slot():
-            facts, deposit = await self._await(lambda: self._final_opening(credential), "opening-not-final")
-            await self._check_first_voucher(credential, facts)
+        with self._slots.held(client):
+            if (found := await self._final_opening(credential)) is None:
+                await self._require_begun(credential)
+                found = await self._await(lambda: self._final_opening(credential), "opening-not-final")
+            facts, deposit, opened_at = found
+            await self._check_first_voucher(credential, facts.channel_id, facts.voucher_signer)
             seats = NO_SEATS
             if roster is not None:
                 facts, seats = await self._with_roster(facts, roster)
@@ -143,6 +164,7 @@ class Openings:
                 )
             await self._require_open(facts.channel_id)
             state = SessionState(facts.channel_id, deposit=deposit, signed=facts.signed, seats=seats)
+            state = suspect_at_opening(state, opened_at, self._suspect_until)
             opened = await self._in_step(await self._store.open(facts, state, self._now_ms()))
         self._on_adopted()
         return await self._sessions.remember(opened.facts)
@@ -165,8 +187,8 @@ class Openings:
         await asyncio.to_thread(accepted_keys, roster)
         return replace(facts, roster=roster), Seats.at_genesis(facts.channel_id, roster)
 
-    async def top_up(self, credential: Credential) -> StoredSession:
-        """Take over a raised deposit, once it is final.
+    async def top_up(self, credential: Credential, client: str | None = None) -> StoredSession:
+        """Take over a raised deposit, once it is final. Args: as `adopt`.
 
         Raises:
             Refused: `channel-not-found`, `too-many-openings`, `top-up-not-final` (try again).
@@ -174,7 +196,7 @@ class Openings:
         """
         channel_id = credential.channel_id
         await self._sessions.context(channel_id)
-        async with self._slot():
+        with self._slots.held(client):
             deposit, closing = await self._await(lambda: self._final_deposit(channel_id), "top-up-not-final")
 
         def observe(state: SessionState) -> SessionState:
@@ -200,16 +222,6 @@ class Openings:
             stored = await self._store.update(channel_id, observe, self._now_ms())
         return stored
 
-    @asynccontextmanager
-    async def _slot(self) -> AsyncIterator[None]:
-        if self._running >= self._policy.max_concurrent:
-            raise Refused("too many openings are being looked up", code="too-many-openings")
-        self._running += 1
-        try:
-            yield
-        finally:
-            self._running -= 1
-
     async def _await(self, look: Callable[[], Awaitable[Found | None]], code: str) -> Found:
         """Repeat `look` until it finds something, for the policy's time."""
         loop = asyncio.get_running_loop()
@@ -217,15 +229,13 @@ class Openings:
         while (found := await look()) is None:
             left_seconds = deadline - loop.time()
             if left_seconds <= 0:
-                raise Refused(
-                    f"the transaction does not have {self._policy.confirmations} confirmations yet",
-                    code=code,
-                    hint="send the same request again a little later",
+                raise _not_yet(
+                    f"the transaction does not have {self._policy.confirmations} confirmations yet", code
                 )
             await asyncio.sleep(min(_POLL_SECONDS, left_seconds))
         return found
 
-    async def _final_opening(self, credential: Credential) -> tuple[SessionFacts, int] | None:
+    async def _final_opening(self, credential: Credential) -> tuple[SessionFacts, int, int] | None:
         channel_id = credential.channel_id
         final = await self._chain.block_at_depth(self._policy.confirmations)
         opening = None
@@ -237,10 +247,23 @@ class Openings:
         if session is None:
             return None
         if not any(session.terms_hash):
-            return self._plain_facts(session), session.deposit
+            return self._plain_facts(session), session.deposit, chain_instant(session.opened_at, 0)
         if opening is None:
             raise Refused("that transaction did not open this session", code="opening-mismatch")
-        return await self._facts(opening), session.deposit
+        opened_at = chain_instant(session.opened_at, opening.block.number)
+        return await self._facts(opening), session.deposit, opened_at
+
+    async def _require_begun(self, credential: Credential) -> None:
+        """Nobody waits for what the newest block does not show, nor for a session of somebody else."""
+        opening = None
+        if credential.transaction is not None:
+            opening = await self._chain.opening(credential.transaction, credential.channel_id)
+        begun = opening or await self._chain.session(credential.channel_id)
+        if begun is None:
+            # An endpoint that lags behind says the same: the client comes again.
+            raise _not_yet("the newest block known here does not show this opening", "opening-not-final")
+        signer = begun.payer if begun.authorized_signer == ZERO_ADDRESS else begun.authorized_signer
+        await self._check_first_voucher(credential, begun.channel_id, signer)
 
     async def _facts(self, opening: Opening) -> SessionFacts:
         policy = self._policy
@@ -317,16 +340,18 @@ class Openings:
             commit_required=False,
         )
 
-    async def _check_voucher(self, credential: Credential, facts: SessionFacts) -> None:
-        voucher = Voucher(facts.channel_id, credential.amount)
-        await self._clients.require(voucher, self._domain, credential.signature, (facts.voucher_signer,))
+    async def _check_voucher(self, credential: Credential, channel_id: ChannelId, signer: Address) -> None:
+        voucher = Voucher(channel_id, credential.amount)
+        await self._clients.require(voucher, self._domain, credential.signature, (signer,))
 
-    async def _check_first_voucher(self, credential: Credential, facts: SessionFacts) -> None:
+    async def _check_first_voucher(
+        self, credential: Credential, channel_id: ChannelId, signer: Address
+    ) -> None:
         try:
-            await self._check_voucher(credential, facts)
+            await self._check_voucher(credential, channel_id, signer)
         except SignatureInvalid as error:
             # Asked only now: an account with a delegation (EIP-7702) has code, and signs like any other key.
-            if not self._clients.accepts_contracts and await self._chain.code(facts.voucher_signer):
+            if not self._clients.accepts_contracts and await self._chain.code(signer):
                 raise Refused(
                     "vouchers are to be signed by a contract, which could revoke them after service",
                     code="contract-signer-refused",
@@ -350,6 +375,10 @@ class Openings:
         if settled is None or newest is None or newest.deposit != settled.deposit:
             return None
         return settled.deposit, newest.is_closing
+
+
+def _not_yet(why: str, code: str) -> Refused:
+    return Refused(why, code=code, hint="send the same request again a little later")
 
 
 def _signed_session_required() -> Refused:

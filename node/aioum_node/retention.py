@@ -11,6 +11,7 @@ import structlog
 from aioum.core.errors import AioumError
 from aioum.core.ledger import Phase
 from aioum.core.types import ChannelId
+from aioum_node.loops import LoopObserver, Unobserved
 from aioum_node.store.port import Store
 
 _SESSIONS_PER_ROUND: Final = 200
@@ -41,6 +42,7 @@ class RetentionLoop:
         interval_seconds: pause between rounds.
         now_ms: unix milliseconds.
         on_removed: told each channel that was removed.
+        observer: told how the rounds of `run` fare.
     """
 
     def __init__(
@@ -51,19 +53,23 @@ class RetentionLoop:
         interval_seconds: float,
         now_ms: Callable[[], int],
         on_removed: Callable[[ChannelId], None] = lambda channel_id: None,
+        observer: LoopObserver | None = None,
     ) -> None:
         self._store = store
         self._retention_ms = retention_ms
         self._interval_seconds = interval_seconds
         self._now_ms = now_ms
         self._on_removed = on_removed
+        self._observer = observer or Unobserved()
 
     async def run(self) -> None:
         """Remove until canceled."""
         while True:
             try:
                 await self.run_once()
+                self._observer.round_done()
             except AioumError as error:
+                self._observer.round_failed(error.code)
                 _log.error("retention-failed", code=error.code, error=str(error))
             await asyncio.sleep(self._interval_seconds)
 

@@ -8,7 +8,6 @@ import json
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -16,12 +15,14 @@ from typing import Any, Self
 
 from aioum.core.errors import ConfigError
 from aioum.kits.wasm import DEFAULT_ENTRY, require_wasm
+from aioum_node.secret_files import read_secret
 from aioum_node.settings import Settings, ToolSettings
 from aioum_node.tools import ToolOptions, arguments_schema, declared_tools, describe, options_of
-from aioum_node.upstream.command import CommandUpstream
+from aioum_node.upstream.command import CommandLimits, CommandUpstream
 from aioum_node.upstream.function import FunctionUpstream
 from aioum_node.upstream.http import HttpUpstream
 from aioum_node.upstream.port import Upstream
+from aioum_node.upstream.threads import FunctionThreads
 from aioum_node.upstream.wasm import WasmUpstream
 
 ToolFunction = Callable[..., Any]
@@ -50,9 +51,9 @@ class ServiceTool:
 class ToolBox:
     """All tools of a node by id, and what they share. `async with` closes their connections and threads."""
 
-    def __init__(self, tools: Mapping[str, ServiceTool], executor: ThreadPoolExecutor) -> None:
+    def __init__(self, tools: Mapping[str, ServiceTool], threads: FunctionThreads) -> None:
         self.tools = tools
-        self._executor = executor
+        self._threads = threads
 
     async def __aenter__(self) -> Self:
         return self
@@ -62,8 +63,7 @@ class ToolBox:
     ) -> None:
         for tool in self.tools.values():
             await tool.upstream.close()
-        # A function that overran its timeout may still run; the node does not wait for it.
-        self._executor.shutdown(wait=False, cancel_futures=True)
+        self._threads.close()
 
 
 def load_tools(settings: Settings, functions: Sequence[ToolFunction] = ()) -> ToolBox:
@@ -71,29 +71,29 @@ def load_tools(settings: Settings, functions: Sequence[ToolFunction] = ()) -> To
 
     Raises:
         ConfigError: `tool-not-found`, `tool-signature-unsupported`, `tool-price-missing`, `tool-duplicate`,
-            `tool-schema-invalid`, `wasm-module-missing` or `wasm-unavailable`; `no-tools` where there would
-            be none.
+            `tool-schema-invalid`, `wasm-module-missing` or `wasm-unavailable`, those of `read_secret` and of
+            `require_upstream_url`; `no-tools` where there would be none.
     """
-    executor = ThreadPoolExecutor(settings.function_threads, thread_name_prefix="aioum-tool")
+    threads = FunctionThreads(settings.function_threads)
     for folder in reversed(settings.python_path):
         text = str(settings.path(folder).resolve())
         if text not in sys.path:
             sys.path.insert(0, text)
     loaded: dict[str, ServiceTool] = {}
-    processes = asyncio.Semaphore(settings.wasm_processes)
+    processes, commands = asyncio.Semaphore(settings.wasm_processes), asyncio.Semaphore(settings.command_runs)
     named = [(function, ToolSettings(python=function.__module__)) for function in functions]
     for entry in settings.tools:
         if entry.wasm is not None:
             _add(loaded, _wasm_tool(entry, entry.wasm, settings, processes))
         elif entry.python is None:
-            _add(loaded, _foreign_tool(entry, settings))
+            _add(loaded, _foreign_tool(entry, settings, commands))
         else:
             named.extend((function, entry) for function in _functions(entry.python))
     for function, entry in named:
-        _add(loaded, _function_tool(function, entry, settings, executor))
+        _add(loaded, _function_tool(function, entry, settings, threads))
     if not loaded:
         raise ConfigError("the configuration names no tool", code="no-tools", hint="add a [[tools]] table")
-    return ToolBox(loaded, executor)
+    return ToolBox(loaded, threads)
 
 
 def _add(tools: dict[str, ServiceTool], tool: ServiceTool) -> None:
@@ -124,7 +124,7 @@ def _functions(reference: str) -> list[ToolFunction]:
 
 
 def _function_tool(
-    function: ToolFunction, entry: ToolSettings, settings: Settings, executor: Executor
+    function: ToolFunction, entry: ToolSettings, settings: Settings, threads: FunctionThreads
 ) -> ServiceTool:
     options = options_of(function) or ToolOptions()
     tool_id = entry.id or options.tool_id or function.__name__
@@ -143,13 +143,17 @@ def _function_tool(
         timeout_seconds=entry.timeout_seconds or options.timeout_seconds,
         deterministic=options.deterministic if entry.deterministic is None else entry.deterministic,
         upstream=FunctionUpstream(
-            function, tool_id=tool_id, executor=executor, max_response_bytes=settings.max_response_bytes
+            function, tool_id=tool_id, threads=threads, max_response_bytes=settings.max_response_bytes
         ),
     )
 
 
-def _foreign_tool(entry: ToolSettings, settings: Settings) -> ServiceTool:
+def _foreign_tool(entry: ToolSettings, settings: Settings, commands: asyncio.Semaphore) -> ServiceTool:
     tool_id, price = _id_and_price(entry)
+    if entry.command:
+        upstream = _command(entry, tool_id, settings, commands)
+    else:
+        upstream = _http(entry, tool_id, settings)
     return ServiceTool(
         id=tool_id,
         description=entry.description or "",
@@ -157,7 +161,7 @@ def _foreign_tool(entry: ToolSettings, settings: Settings) -> ServiceTool:
         price=price,
         timeout_seconds=entry.timeout_seconds or ToolOptions().timeout_seconds,
         deterministic=bool(entry.deterministic),
-        upstream=_command(entry, tool_id, settings) if entry.command else _http(entry, tool_id, settings),
+        upstream=upstream,
     )
 
 
@@ -199,25 +203,29 @@ def _id_and_price(entry: ToolSettings) -> tuple[str, str | int]:
     return entry.id, entry.price
 
 
-def _command(entry: ToolSettings, tool_id: str, settings: Settings) -> Upstream:
+def _command(entry: ToolSettings, tool_id: str, settings: Settings, commands: asyncio.Semaphore) -> Upstream:
     passed = {name: os.environ[name] for name in entry.pass_environment if name in os.environ}
+    secret = _secrets(entry.environment_from_files, tool_id, settings)
     return CommandUpstream(
         entry.command or (),
         tool_id=tool_id,
-        environment={**passed, **entry.environment},
+        environment={**passed, **entry.environment, **secret},
         directory=settings.path(entry.directory),
         content_type=entry.content_type,
         max_response_bytes=settings.max_response_bytes,
+        limits=CommandLimits(
+            cpu_seconds=settings.command_cpu_seconds,
+            memory_bytes=settings.command_memory_bytes,
+            processes=settings.command_processes,
+            open_files=settings.command_open_files,
+            file_bytes=settings.command_file_bytes,
+        ),
+        processes=commands,
     )
 
 
 def _http(entry: ToolSettings, tool_id: str, settings: Settings) -> Upstream:
-    try:
-        secret = {name: os.environ[variable] for name, variable in entry.headers_from_environment.items()}
-    except KeyError as error:
-        raise ConfigError(
-            f"tool {tool_id} takes a header from the variable {error}, which is not set"
-        ) from error
+    secret = _secrets(entry.headers_from_files, tool_id, settings)
     return HttpUpstream(
         entry.http or "",
         tool_id=tool_id,
@@ -225,7 +233,14 @@ def _http(entry: ToolSettings, tool_id: str, settings: Settings) -> Upstream:
         connect_timeout_seconds=settings.upstream_connect_seconds,
         max_connections=settings.upstream_connections,
         max_response_bytes=settings.max_response_bytes,
+        trusted_host=entry.trusted_host,
     )
+
+
+def _secrets(files: Mapping[str, Path], tool_id: str, settings: Settings) -> dict[str, str]:
+    return {
+        name: read_secret(settings.path(file), f"{name} of tool {tool_id}") for name, file in files.items()
+    }
 
 
 def _schema_of(entry: ToolSettings, settings: Settings) -> dict[str, Any] | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from aioum.core.errors import Refused
@@ -29,6 +29,12 @@ class SessionContext:
     keys: Mapping[str, VerifyingKey] = field(default_factory=dict)
 
     @property
+    def receipt_signer(self) -> Address:
+        """Whose receipts count. A plain channel has no terms; its client goes by the card."""
+        terms = self.facts.terms
+        return self.offer.card.receipt_signer if terms is None else terms.receipt_signer
+
+    @property
     def clients(self) -> tuple[Address, ...]:
         """Who may read and close: the voucher signer, and the payer, whose money it is."""
         signer, payer = self.facts.voucher_signer, self.facts.payer
@@ -39,13 +45,18 @@ class Sessions:
     """Contexts by channel id; the least recently loaded one goes first when there are too many."""
 
     def __init__(
-        self, reader: SessionReader, cards: Cards, domain: Domain, receipt_signer: Address, max_cached: int
+        self,
+        reader: SessionReader,
+        cards: Cards,
+        domain: Domain,
+        receipt_signers: Collection[Address],
+        max_cached: int,
     ) -> None:
-        """Args: domain, receipt_signer: the contracts this node works with now, and the key it signs with."""
+        """Args: domain, receipt_signers: the contracts that this node works with now, and who signs here."""
         self._reader = reader
         self._cards = cards
         self._domain = domain
-        self._receipt_signer = receipt_signer
+        self._receipt_signers = frozenset(receipt_signers)
         self._max_cached = max_cached
         self._cached: dict[ChannelId, SessionContext] = {}
 
@@ -54,11 +65,12 @@ class Sessions:
 
         Raises:
             Refused: `channel-not-found`; `session-elsewhere`, of another chain or PaymentManager,
-                whose deposit this node cannot see; `terms-not-ours`, its terms name another receipt signer
-                than this node has now, so no word of this node would count.
+                whose deposit this node cannot see; `terms-not-ours`, its terms name a receipt signer whose
+                key this node does not have, so no word of this node would count.
         """
         cached = self._cached.get(channel_id)
-        if cached is not None:
+        # A roster may be shown to another process, where several share the store.
+        if cached is not None and (cached.keys or not cached.facts.signed):
             return cached
         stored = await self._reader.session(channel_id)
         if stored is None:
@@ -75,7 +87,7 @@ class Sessions:
         domain = Domain(facts.chain_id, facts.payment_manager)
         if domain != self._domain:
             raise Refused("the session was opened in another deployment", code="session-elsewhere")
-        if facts.terms is not None and facts.terms.receipt_signer != self._receipt_signer:
+        if facts.terms is not None and facts.terms.receipt_signer not in self._receipt_signers:
             raise Refused("the session's terms name another receipt signer", code="terms-not-ours")
         offer = await self._cards.offer(facts.descriptor_hash)
         keys = {} if facts.roster is None else await asyncio.to_thread(accepted_keys, facts.roster)

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictInt, ValidationError, model_validator
 from pydantic_settings import (
     BaseSettings,
     EnvSettingsSource,
@@ -22,6 +22,9 @@ from pydantic_settings import (
 
 from aioum.core.card import TOOL_ID_PATTERN
 from aioum.core.errors import ConfigError
+from aioum_node.chain_settings import ChainSettings
+from aioum_node.settings_limits import LimitSettings
+from aioum_node.signer_settings import RetiredKey, SignerSettings
 
 CONFIG_FILE: Final = "node.toml"
 ENVIRONMENT_PREFIX: Final = "AIOUM_"
@@ -38,11 +41,13 @@ class ToolSettings(BaseModel):
         python: `module:function`, or `module` for every function it declares with `@tool`.
         command: program and arguments; started without a shell.
         http: URL that arguments are posted to.
+        trusted_host: the URL's host, where it may be this machine or one of the own network.
         wasm: file of a WebAssembly module (wasi-preview1).
         price: text in whole tokens (`"0.001"`), or an integer of base units.
         input_schema, input_schema_file: JSON Schema of the arguments; derived from type hints for Python.
         pass_environment: variables of the node that the command sees; `environment` sets further ones.
-        headers_from_environment: header name → variable that holds its value, for secrets of the upstream.
+        environment_from_files: further variables, each with the file of its value, mode 0600.
+        headers_from_files: header name → file of its value, mode 0600, for secrets of an http tool.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -50,10 +55,11 @@ class ToolSettings(BaseModel):
     python: str | None = None
     command: Annotated[tuple[str, ...] | None, Field(min_length=1)] = None
     http: Annotated[str | None, Field(pattern=r"^https?://")] = None
+    trusted_host: str | None = None
     wasm: Path | None = None
     id: Annotated[str | None, Field(pattern=TOOL_ID_PATTERN)] = None
     description: str | None = None
-    price: str | int | None = None
+    price: str | StrictInt | None = None
     timeout_seconds: Annotated[int | None, Field(ge=1, le=300)] = None
     deterministic: bool | None = None
     input_schema: dict[str, Any] | None = None
@@ -63,7 +69,8 @@ class ToolSettings(BaseModel):
     environment: dict[str, str] = Field(default_factory=dict)
     pass_environment: tuple[str, ...] = ("PATH",)
     headers: dict[str, str] = Field(default_factory=dict)
-    headers_from_environment: dict[str, str] = Field(default_factory=dict)
+    headers_from_files: dict[str, Path] = Field(default_factory=dict)
+    environment_from_files: dict[str, Path] = Field(default_factory=dict)
 
     @model_validator(mode="after")
     def _one_kind(self) -> ToolSettings:
@@ -71,6 +78,8 @@ class ToolSettings(BaseModel):
             raise ValueError("a tool has exactly one of python, command, http and wasm")
         if self.python is None and (self.id is None or self.price is None):
             raise ValueError("a command, http or wasm tool needs an id and a price")
+        if self.trusted_host is not None and self.http is None:
+            raise ValueError("trusted_host belongs to an http tool")
         return self
 
 
@@ -92,7 +101,7 @@ class DeterministicSettings(BaseModel):
     uri: str | None = None
 
 
-class Settings(BaseSettings):
+class Settings(ChainSettings, LimitSettings):
     """Everything that can be configured; `settings_table` documents it."""
 
     model_config = SettingsConfigDict(env_prefix=ENVIRONMENT_PREFIX, extra="forbid", frozen=True)
@@ -118,11 +127,35 @@ class Settings(BaseSettings):
         description="HTTP endpoint of the chain, or several of it, separated by commas or spaces; "
         "empty: the deployment's",
     )
+    rpc_url_file: Path | None = Field(
+        None, description="file with what rpc_url would say, mode 0600, where an endpoint's URL holds a key"
+    )
     rpc_timeout_seconds: Annotated[float, Field(gt=0, le=120)] = Field(
         10.0, description="limit of one request"
     )
     confirmations: Annotated[int, Field(ge=1, le=1_000)] = Field(
         1, description="blocks that make a deposit final, its own included; 12 or more on a public chain"
+    )
+    watermark_file: Path = Field(
+        Path("watermark"),
+        description="says how far the store was answered from, so that a restored one is noticed; leave it "
+        "out of backups, best in a folder on another disk than the store",
+    )
+    store: Literal["sqlite", "postgresql"] = Field(
+        "sqlite",
+        description="where sessions lie: a SQLite file in the node's folder, or a PostgreSQL database that "
+        "several nodes share",
+    )
+    database_url_file: Path = Field(
+        Path("database.url"), description="file that holds the PostgreSQL database's URL, mode 0600"
+    )
+    database_schema: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,62}$")] = Field(
+        "aioum", description="schema of the store's tables in the PostgreSQL database"
+    )
+    process_silence_seconds: Annotated[float, Field(ge=1, le=600)] = Field(
+        15.0,
+        description="a process that shares the PostgreSQL database and is silent for so long counts as dead: "
+        "its running calls are recorded as interrupted",
     )
     operator_key_file: Path = Field(Path("operator.key.json"), description="key store of the operator")
     operator_password_file: Path = Field(Path("operator.password"), description="its password, mode 0600")
@@ -130,13 +163,19 @@ class Settings(BaseSettings):
         None, description="key store of the receipt signer; none: the operator's key signs receipts"
     )
     receipt_password_file: Path | None = Field(None, description="its password, mode 0600")
+    signer: SignerSettings | None = Field(
+        None, description="keys in clef or web3signer in place of key stores; see docs/external-signer.md"
+    )
+    retired_receipt_keys: tuple[RetiredKey, ...] = Field(
+        (), description="former receipt signers, for sessions whose terms name them; see docs/runbook.md"
+    )
     payee: str = Field("", description="address that is paid; empty: the operator")
     token: str = Field("", description="symbol or address of the token; empty: the deployment's only one")
     commit_required: bool = Field(
         True, description="register terms that forbid settling without an anchored root"
     )
 
-    min_deposit: str | int = Field(
+    min_deposit: str | StrictInt = Field(
         "0", description="smallest deposit accepted: whole tokens as text, or base units"
     )
     suggested_calls: Annotated[int, Field(ge=1)] = Field(
@@ -166,6 +205,16 @@ class Settings(BaseSettings):
     max_concurrent_calls: Annotated[int, Field(ge=1)] = Field(
         256, description="calls running in the whole node"
     )
+    max_in_flight: Annotated[int, Field(ge=1, le=256)] = Field(
+        16, description="calls of one signed session that may be open together; on the card"
+    )
+    turn_wait_ms: Annotated[int, Field(ge=0, le=60_000)] = Field(
+        2_000,
+        description="how long a signed call waits for an earlier one that has not arrived, milliseconds",
+    )
+    max_waiting_calls: Annotated[int, Field(ge=1)] = Field(
+        256, description="signed calls of the whole node that wait for an earlier one"
+    )
     max_concurrent_openings: Annotated[int, Field(ge=1)] = Field(
         16, description="openings and top-ups being looked up on the chain"
     )
@@ -183,7 +232,7 @@ class Settings(BaseSettings):
         10_000, description="sessions whose facts stay in memory"
     )
     function_threads: Annotated[int, Field(ge=1, le=1_000)] = Field(
-        16, description="threads for Python tools"
+        16, description="threads for Python tools; calls wait for a free one within their timeouts"
     )
     wasm_processes: Annotated[int, Field(ge=1, le=1_000)] = Field(
         4, description="WebAssembly tools running at once; others wait within their timeouts"
@@ -209,6 +258,11 @@ class Settings(BaseSettings):
     )
     settle_interval_seconds: Annotated[float, Field(gt=0)] = Field(
         5.0, description="pause between looks for sessions to settle"
+    )
+    exit_alert_seconds: Annotated[int, Field(ge=0, le=2_592_000)] = Field(
+        400,
+        description="a client may withdraw in so many seconds, and its session is not settled: an alert, "
+        "settlement-deadline-near",
     )
     retention_interval_seconds: Annotated[float, Field(gt=0)] = Field(
         3_600.0, description="pause between removals of old transcripts"
@@ -297,10 +351,15 @@ def _invalid(error: ValidationError) -> ConfigError:
 def settings_table() -> str:
     """Every setting as a Markdown table: TOML name, environment variable, default, meaning."""
     lines = ["| setting | environment | default | meaning |", "|---|---|---|---|"]
-    for name, field in Settings.model_fields.items():
+    # What a node is comes first, then what bounds it.
+    for name, field in sorted(Settings.model_fields.items(), key=lambda item: _groups(item[0])):
         default = "~/.aioum/node" if name == "node_dir" else _shown(field.default)
         lines.append(f"| `{name}` | `{ENVIRONMENT_PREFIX}{name.upper()}` | {default} | {field.description} |")
     return "\n".join(lines) + "\n"
+
+
+def _groups(name: str) -> tuple[bool, bool]:
+    return name in LimitSettings.model_fields, name in ChainSettings.model_fields
 
 
 def _shown(value: Any) -> str:

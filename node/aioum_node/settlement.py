@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final
 
 import structlog
 
-from aioum.chain.calls import Settlement, settle_session
 from aioum.chain.client import Chain
-from aioum.chain.model import Mined
 from aioum.chain.sender import Sender
 from aioum.core import ledger
 from aioum.core.errors import AioumError, OutcomeUnknown, Refused
@@ -20,50 +17,25 @@ from aioum.core.ledger import Phase
 from aioum.core.types import Bytes32, ChannelId
 from aioum_node import settlement_rules as rules
 from aioum_node.fsck import require_sound
+from aioum_node.kept_vouchers import best_covered
+from aioum_node.loops import LoopObserver, Unobserved
 from aioum_node.recovery import interrupt_session
+from aioum_node.settle_deadlines import Deadlines
+from aioum_node.settle_observer import NoObserver, SettleObserver
+from aioum_node.settle_pauses import Pauses
+from aioum_node.settle_sending import PURPOSE_PREFIX, SentSettlements, chain_settlement
 from aioum_node.settlement_rules import ChainView, SettlePolicy
 from aioum_node.store.port import Store, StoredSession
 from aioum_node.watch import finalizing_transaction
 
-PURPOSE_PREFIX: Final = "settle:"
-"""Begins the purpose of a settlement in the transaction journal; the channel id in hex follows."""
+__all__ = ["DEADLINE_NEAR", "PURPOSE_PREFIX", "SettleLoop", "SettleObserver", "chain_settlement"]
 
-_FIRST_PAUSE_SECONDS: Final = 2
-_LONGEST_PAUSE_SECONDS: Final = 600
-_CONCURRENT_SETTLEMENTS: Final = 8
-# Reasons to wait that only somebody else can change, and not soon.
-_SLOW: Final = frozenset({"channel-not-on-chain", "nothing-earned", "outcome-unknown"})
+DEADLINE_NEAR: Final = "settlement-deadline-near"
+"""Alert: a client may withdraw soon, and its session is not settled."""
+
+_CONCURRENT_SETTLEMENTS: Final = 24
 
 _log = structlog.get_logger(__name__)
-
-
-class SettleObserver(Protocol):
-    """Told about settlements, for metrics."""
-
-    def settled(self, captured: int, gas_used: int) -> None:
-        """A settlement was mined: base units captured, gas used."""
-        ...
-
-    def settlement_failed(self, code: str) -> None:
-        """An attempt failed, or a person must look; `code` says why. It may be tried again later."""
-        ...
-
-
-class _NoObserver:
-    def settled(self, captured: int, gas_used: int) -> None:
-        return
-
-    def settlement_failed(self, code: str) -> None:
-        return
-
-
-@dataclass(slots=True)
-class _Pause:
-    """How often a session's turn came to nothing, and when (unix milliseconds) it has the next."""
-
-    failures: int = 0
-    until_ms: int = 0
-    code: str | None = None
 
 
 class SettleLoop:
@@ -78,6 +50,8 @@ class SettleLoop:
         interval_seconds: pause between rounds; `close` and `wake` start one at once.
         now_ms: unix milliseconds.
         observer: told about outcomes.
+        rounds: told how the rounds fare.
+        max_batch_items: settlements that may share a transaction.
     """
 
     def __init__(
@@ -91,37 +65,49 @@ class SettleLoop:
         interval_seconds: float,
         now_ms: Callable[[], int],
         observer: SettleObserver | None = None,
+        rounds: LoopObserver | None = None,
+        max_batch_items: int = 1,
     ) -> None:
         self._store = store
         self._chain = chain
-        self._sender = sender
+        self._sent = SentSettlements(chain, sender, max_batch_items)
         self._policy = policy
         self._confirmations = confirmations
         self._interval_seconds = interval_seconds
         self._now_ms = now_ms
-        self._observer = observer or _NoObserver()
+        self._observer = observer or NoObserver()
+        self._rounds = rounds or Unobserved()
         self._wake = asyncio.Event()
         self._progress = asyncio.Event()
         self._slots = asyncio.Semaphore(_CONCURRENT_SETTLEMENTS)
+        # A client that leaves never waits behind sessions that have time.
+        self._urgent_slots = asyncio.Semaphore(_CONCURRENT_SETTLEMENTS)
         self._busy: set[ChannelId] = set()
-        self._pauses: dict[ChannelId, _Pause] = {}
-        self._mined: dict[ChannelId, Mined] = {}
+        self._deadlines = Deadlines(now_ms)
+        self._pauses = Pauses(now_ms, self._deadlines.seconds_left)
         self._grace_period_seconds: int | None = None
         self._reconciling = False
-        self._reconciled = False
         self._round_code: str | None = None
 
     async def run(self) -> None:
-        """Settle until canceled. Reconciles the journal before anything else is sent."""
-        async with asyncio.TaskGroup() as group:
-            while True:
-                self._wake.clear()
-                await self._round(group)
-                try:
-                    async with asyncio.timeout(self._interval_seconds):
-                        await self._wake.wait()
-                except TimeoutError:
-                    continue
+        """Settle until canceled. Reconciles the journal before anything else is sent.
+
+        It may be run again later, in between another process sends for the account.
+        """
+        self._sent.is_reconciled = False
+        try:
+            async with asyncio.TaskGroup() as group:
+                while True:
+                    self._wake.clear()
+                    await self._round(group)
+                    try:
+                        async with asyncio.timeout(self._interval_seconds):
+                            await self._wake.wait()
+                    except TimeoutError:
+                        continue
+        finally:
+            # Whoever settles next counts down what is left.
+            self._deadlines.notice(())
 
     async def run_once(self) -> None:
         """One round, to its end."""
@@ -141,9 +127,19 @@ class SettleLoop:
 
     def wake(self, channel_id: ChannelId) -> None:
         """Something about this session changed: give it its turn now, whatever it waits for."""
-        self._pauses.pop(channel_id, None)
+        self._pauses.end(channel_id)
         self._wake.set()
         self._announce()
+
+    def chain_is_back(self) -> None:
+        """The chain answers again: sessions whose turn failed because it did not have another one now."""
+        self._pauses.chain_is_back()
+        self._wake.set()
+
+    @property
+    def nearest_exit_seconds(self) -> float:
+        """Until the first leaving client may withdraw; infinite where nobody leaves."""
+        return self._deadlines.nearest_seconds()
 
     async def settlement_transaction(self, channel_id: ChannelId) -> Bytes32 | None:
         """The mined transaction that finalized a session, or None while there is none."""
@@ -175,28 +171,49 @@ class SettleLoop:
 
     async def _round(self, group: asyncio.TaskGroup) -> None:
         try:
-            if not self._reconciled:
-                # Durable from a former process: signed transactions without an outcome. Nothing new is sent
-                # before each of them was looked up.
-                await self._reconcile()
             idle_since_ms = self._now_ms() - self._policy.idle_seconds * 1_000
             due = await self._store.sessions((Phase.OPEN, Phase.SEALED), idle_since_ms=idle_since_ms)
         except AioumError as error:
             self._round_failed(error)
             return
+        finally:
+            # Told even where neither store nor chain answers: what is known of exits runs on.
+            self._tell_deadlines()
+        due = [stored for stored in due if self._is_ours(stored)]
+        self._deadlines.notice(due)
+        try:
+            if not self._sent.is_reconciled:
+                # Durable from a former process: signed transactions without an outcome. Nothing new is sent
+                # before each of them was looked up.
+                await self._sent.reconcile()
+        except AioumError as error:
+            self._round_failed(error)
+            return
         self._round_code = None
+        self._rounds.round_done()
+        if self._sent.is_doubtful:
+            # Also one whose session is final by now: the journal is to know what became of it.
+            self._reconcile_beside(group)
         for stored in due:
             channel_id = stored.facts.channel_id
-            pause = self._pauses.get(channel_id)
-            if channel_id in self._busy or not self._is_ours(stored):
-                continue
-            if pause is None or pause.until_ms <= self._now_ms():
+            if channel_id not in self._busy and self._pauses.is_due(channel_id):
                 self._busy.add(channel_id)
-                group.create_task(self._turn(channel_id, group))
+                slots = self._urgent_slots if stored.state.close_pending else self._slots
+                group.create_task(self._turn(channel_id, slots, group))
 
-    async def _turn(self, channel_id: ChannelId, group: asyncio.TaskGroup) -> None:
+    def _tell_deadlines(self) -> None:
+        for channel_id, seconds in self._deadlines.near(self._policy.exit_alert_seconds):
+            _log.error(
+                DEADLINE_NEAR,
+                channel=to_hex(channel_id),
+                seconds_left=int(seconds),
+                hint="the client may withdraw then: see why it is not settled, and that the chain answers",
+            )
+            self._observer.settlement_failed(DEADLINE_NEAR)
+
+    async def _turn(self, channel_id: ChannelId, slots: asyncio.Semaphore, group: asyncio.TaskGroup) -> None:
         try:
-            async with self._slots:
+            async with slots:
                 await self._advance(channel_id, group)
         except OutcomeUnknown as error:
             # The journal knows the transaction, if there is one: its next turn looks before it sends.
@@ -219,6 +236,9 @@ class SettleLoop:
                 return
             view = await self._look(channel_id)
             step = rules.next_step(stored, view, self._now_ms(), self._policy)
+            if isinstance(step, rules.Cover):
+                voucher = await best_covered(self._store, channel_id, step.deposit)
+                step = rules.covered(step, voucher)
             match step:
                 case rules.Wait(reason):
                     if stored.state.phase is Phase.FINAL:
@@ -253,7 +273,9 @@ class SettleLoop:
         final = newest
         if self._confirmations > 1:
             final = await self._chain.session(channel_id, max(0, head.number - self._confirmations + 1))
-        return ChainView(head, newest, final, self._grace_period_seconds)
+        view = ChainView(head, newest, final, self._grace_period_seconds)
+        self._deadlines.saw(channel_id, view)
+        return view
 
     async def _settle(
         self,
@@ -263,40 +285,41 @@ class SettleLoop:
         group: asyncio.TaskGroup,
     ) -> bool:
         channel_id = stored.facts.channel_id
-        mined = self._mined.get(channel_id)
+        mined = self._sent.mined(channel_id)
         if mined is not None and view.head.number < mined.block_number:
             self._waits(channel_id, "endpoint-behind")
             return False
-        purpose = PURPOSE_PREFIX + to_hex(channel_id)
-        if any(transaction.purpose == purpose for transaction in await self._sender.unresolved()):
-            # An earlier attempt may still happen. It is looked up, not repeated.
+        if await self._sent.is_unresolved(channel_id):
             self._waits(channel_id, "outcome-unknown")
             self._reconcile_beside(group)
             return False
-        await require_sound(self._store, stored)
-        call = settle_session(self._chain.payment_manager, chain_settlement(settlement))
+        if not stored.state.abandoned:
+            await require_sound(self._store, stored, self._chain)
         # Durable here: the sealed, drained session, so a crash comes back to the very same settlement.
-        mined = await self._sender.send(call, purpose)
+        sent = await self._sent.send(settlement, alone=self._goes_alone(channel_id))
         # A crash here: the chain is final and the journal knows; the next process finalizes the row.
-        self._remember(mined)
-        self._observer.settled(settlement.capture, mined.gas_used)
+        self._observer.settled(settlement.capture, sent.gas_used)
         _log.info(
             "session-settled",
             channel=to_hex(channel_id),
             captured=settlement.capture,
             calls=settlement.call_count,
             root=to_hex(settlement.root),
-            transaction=to_hex(mined.transaction_hash),
-            gas_used=mined.gas_used,
+            transaction=to_hex(sent.mined.transaction_hash),
+            gas_used=sent.gas_used,
         )
         return True
+
+    def _goes_alone(self, channel_id: ChannelId) -> bool:
+        """Whether there is no company to wait for, or no time."""
+        return len(self._busy) == 1 or self._deadlines.seconds_left(channel_id) is not None
 
     async def _finalize(self, stored: StoredSession, view: ChainView, alert: str | None) -> None:
         channel_id = stored.facts.channel_id
         if alert is not None:
             _log.error(alert, channel=to_hex(channel_id), spent=stored.state.spent)
             self._observer.settlement_failed(alert)
-        mined = self._mined.get(channel_id)
+        mined = self._sent.mined(channel_id)
         transaction_hash = None if mined is None else mined.transaction_hash
         if transaction_hash is None and view.final is not None:
             transaction_hash = await finalizing_transaction(self._chain, view.final, view.head)
@@ -306,10 +329,9 @@ class SettleLoop:
         self._forget(channel_id)
 
     def _forget(self, channel_id: ChannelId) -> None:
-        self._mined.pop(channel_id, None)
-        self._pauses.pop(channel_id, None)
-
-    # --- the journal ---
+        self._sent.forget(channel_id)
+        self._pauses.end(channel_id)
+        self._deadlines.forget(channel_id)
 
     def _reconcile_beside(self, group: asyncio.TaskGroup) -> None:
         if not self._reconciling:
@@ -318,32 +340,17 @@ class SettleLoop:
 
     async def _reconcile_quietly(self) -> None:
         try:
-            await self._reconcile()
+            await self._sent.reconcile()
         except AioumError as error:
             self._round_failed(error)
         finally:
             self._reconciling = False
 
-    async def _reconcile(self) -> None:
-        for mined in await self._sender.reconcile():
-            self._remember(mined)
-        self._reconciled = True
-
-    def _remember(self, mined: Mined) -> None:
-        # One that was sent again after another had settled emits nothing: it is not what ended the session.
-        for event in mined.events:
-            if event.name == "Finalized" and event.channel_id is not None:
-                self._mined[event.channel_id] = mined
-
-    # --- pauses ---
+    # --- what is told ---
 
     def _waits(self, channel_id: ChannelId, reason: str) -> None:
-        pause = self._pauses.get(channel_id)
-        if pause is None or pause.code != reason:
+        if self._pauses.waits(channel_id, reason):
             _log.info("settlement-waits", channel=to_hex(channel_id), reason=reason)
-            pause = self._pauses[channel_id] = _Pause(code=reason)
-        if reason in _SLOW:
-            self._lengthen(pause)
 
     def _failed(self, channel_id: ChannelId, error: AioumError) -> None:
         _log.error(
@@ -355,20 +362,14 @@ class SettleLoop:
             details=error.details,
         )
         self._observer.settlement_failed(error.code)
-        pause = self._pauses.setdefault(channel_id, _Pause())
-        pause.code = error.code
-        self._lengthen(pause)
+        self._pauses.failed(channel_id, error.code)
 
     def _round_failed(self, error: AioumError) -> None:
+        self._rounds.round_failed(error.code)
         if error.code != self._round_code:
             _log.error("settling-failed", code=error.code, error=str(error), hint=error.hint)
             self._observer.settlement_failed(error.code)
         self._round_code = error.code
-
-    def _lengthen(self, pause: _Pause) -> None:
-        seconds = min(_FIRST_PAUSE_SECONDS << min(pause.failures, 16), _LONGEST_PAUSE_SECONDS)
-        pause.failures += 1
-        pause.until_ms = self._now_ms() + seconds * 1_000
 
     def _announce(self) -> None:
         progress = self._progress
@@ -382,15 +383,3 @@ class SettleLoop:
 
 def _sealing(reason: str) -> Callable[[ledger.SessionState], ledger.SessionState]:
     return lambda state: ledger.seal(state, reason)
-
-
-def chain_settlement(settlement: ledger.Settlement) -> Settlement:
-    """The ledger's settlement as the contract takes it."""
-    return Settlement(
-        channel_id=settlement.channel_id,
-        voucher_amount=settlement.voucher_amount,
-        capture=settlement.capture,
-        call_count=settlement.call_count,
-        root=settlement.root,
-        signature=settlement.signature,
-    )

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from aioum.chain.model import BlockRef, ChainSession
-from aioum.core import ledger
+from aioum.core import ledger, suspicion
 from aioum.core.ledger import Phase, SessionState, Settlement
 from aioum.core.transcript import frontier_root
+from aioum_node.kept_vouchers import KeptVoucher
 from aioum_node.store.port import StoredSession
 
 
@@ -20,6 +21,7 @@ class SettlePolicy:
         drain_seconds: how long a sealed session waits for calls in flight; more than a tool's longest timeout
             (300 s).
         exit_margin_seconds: a client may withdraw in so many seconds of chain time: stop waiting for calls.
+        exit_alert_seconds: a client may withdraw in so many seconds and its session is not settled: alert.
         settle_unpaid: also send a transaction for a session that earned nothing, so that its client has the
             deposit back at once; else the client withdraws it.
     """
@@ -27,6 +29,7 @@ class SettlePolicy:
     idle_seconds: int = 86_400
     drain_seconds: int = 330
     exit_margin_seconds: int = 300
+    exit_alert_seconds: int = 400
     settle_unpaid: bool = True
 
 
@@ -74,6 +77,23 @@ class Settle:
 
 
 @dataclass(frozen=True, slots=True)
+class Cover:
+    """The deposit no longer covers the voucher that was accepted; an earlier one may do: see `covered`.
+
+    Attributes:
+        settlement: what was to be settled.
+        deposit: base units, at the newest block.
+        settled: base units that are the payee's already.
+        is_last_chance: the client may withdraw before there is another.
+    """
+
+    settlement: Settlement
+    deposit: int
+    settled: int
+    is_last_chance: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Finalize:
     """The chain is done with the session.
 
@@ -90,13 +110,13 @@ class Stop:
 
     Attributes:
         code: `root-conflict`, another history is anchored; `settled-above-spent`, more was captured than was
-            earned; `deposit-below-voucher`, the deposit does not cover the voucher that was accepted.
+            earned; `deposit-below-voucher`, the deposit covers no voucher that pays for what was served.
     """
 
     code: str
 
 
-Step = Wait | Seal | Interrupt | Settle | Finalize | Stop
+Step = Wait | Seal | Interrupt | Settle | Cover | Finalize | Stop
 
 
 def next_step(session: StoredSession, view: ChainView, now_ms: int, policy: SettlePolicy) -> Step:
@@ -117,11 +137,15 @@ def next_step(session: StoredSession, view: ChainView, now_ms: int, policy: Sett
         return Finalize(_alert(state, view.final))
     if newest.is_finalized:
         return Wait("finalization-not-deep-enough")
+    if state.phase is Phase.SUSPECT:
+        return Wait("session-suspect")
+    if state.abandoned:
+        return _settle_step(state, view, newest, replace(policy, settle_unpaid=True))
     if state.phase is Phase.OPEN:
         return _open_step(session, newest, now_ms, policy)
     if not state.drained:
         return _drain_step(session, view, newest, now_ms, policy)
-    return _settle_step(state, newest, policy)
+    return _settle_step(state, view, newest, policy)
 
 
 def _open_step(session: StoredSession, newest: ChainSession, now_ms: int, policy: SettlePolicy) -> Step:
@@ -140,27 +164,61 @@ def _drain_step(
 ) -> Step:
     if now_ms - session.active_at_ms >= policy.drain_seconds * 1_000:
         return Interrupt()
-    if newest.is_closing:
-        withdrawable_at = newest.close_requested_at + view.grace_period_seconds
-        if view.head.timestamp >= withdrawable_at - policy.exit_margin_seconds:
-            return Interrupt()
-    return Wait("draining")
+    return Interrupt() if _is_last_chance(view, newest, policy) else Wait("draining")
 
 
-def _settle_step(state: SessionState, newest: ChainSession, policy: SettlePolicy) -> Step:
+def _is_last_chance(view: ChainView, newest: ChainSession, policy: SettlePolicy) -> bool:
+    withdrawable_at = newest.close_requested_at + view.grace_period_seconds
+    return newest.is_closing and view.head.timestamp >= withdrawable_at - policy.exit_margin_seconds
+
+
+def _settle_step(state: SessionState, view: ChainView, newest: ChainSession, policy: SettlePolicy) -> Step:
     settlement = ledger.settlement_of(state)
+    if state.abandoned and newest.has_root:
+        # A process before the store was restored anchored it, and a root is written once.
+        settlement = replace(settlement, root=newest.root, call_count=newest.call_count)
     if newest.has_root and (newest.root, newest.call_count) != (settlement.root, settlement.call_count):
         return Stop("root-conflict")
     if newest.settled > settlement.capture:
         return Stop("settled-above-spent")
-    if newest.deposit < settlement.voucher_amount:
-        return Stop("deposit-below-voucher")
+    if newest.deposit < settlement.voucher_amount and newest.settled < settlement.capture:
+        is_last_chance = _is_last_chance(view, newest, policy)
+        return Cover(settlement, newest.deposit, newest.settled, is_last_chance)
     if settlement.capture == 0 and not policy.settle_unpaid:
         return Wait("nothing-earned")
     return Settle(settlement)
 
 
+def covered(cover: Cover, voucher: KeptVoucher | None) -> Settle | Stop:
+    """What to settle where a top-up that a voucher relied on was reorganized away.
+
+    Args:
+        cover: what was to be settled.
+        voucher: the highest one that the deposit covers, or None.
+
+    Returns:
+        a settlement for all that was spent, where the voucher pays for it. Else nothing is settled, because
+        that would give up the rest for good and the top-up may come back; only when the client is about to
+        withdraw, a part is better than nothing.
+    """
+    if voucher is None or voucher.amount <= cover.settled:
+        return Stop("deposit-below-voucher")
+    if voucher.amount < cover.settlement.capture and not cover.is_last_chance:
+        return Stop("deposit-below-voucher")
+    return Settle(
+        replace(
+            cover.settlement,
+            voucher_amount=voucher.amount,
+            capture=min(cover.settlement.capture, voucher.amount),
+            signature=voucher.signature,
+        )
+    )
+
+
 def _alert(state: SessionState, final: ChainSession) -> str | None:
+    if state.phase is Phase.SUSPECT or state.abandoned:
+        # What the chain holds and this record does not was put there before the store was restored.
+        return None
     if final.settled > state.spent:
         return "settled-above-spent"
     if final.settled < state.spent:
@@ -176,11 +234,16 @@ def _alert(state: SessionState, final: ChainSession) -> str | None:
 def observed(state: SessionState, *, newest: ChainSession | None, final: ChainSession | None) -> SessionState:
     """What a look at the chain changes: deposit, pending close, and no more calls once a root is anchored.
 
+    An open session of which more is anchored or captured than is recorded becomes suspect: whoever put that
+    there had a newer store.
+
     Args:
         state: before.
         newest: the channel at the newest block.
         final: the channel at finality depth; a deposit that is not there yet does not count.
     """
+    if newest is not None and _chain_knows_more(state, newest):
+        state = suspicion.suspect(state)
     after = ledger.observe_chain(
         state,
         deposit=0 if final is None else final.deposit,
@@ -189,3 +252,8 @@ def observed(state: SessionState, *, newest: ChainSession | None, final: ChainSe
     if newest is not None and newest.has_root:
         after = ledger.seal(after, "root-anchored")
     return after
+
+
+def _chain_knows_more(state: SessionState, newest: ChainSession) -> bool:
+    """An operator seals before he anchors, so of an open session nothing can be there."""
+    return state.phase is Phase.OPEN and (newest.call_count > state.admitted or newest.settled > state.spent)

@@ -15,12 +15,15 @@ from aioum.core.errors import AioumError
 from aioum.core.hextext import address_text, to_hex
 from aioum.core.ledger import Phase, SessionState, finalize
 from aioum.core.types import Bytes32, ChannelId
+from aioum_node.loops import LoopObserver, Unobserved
 from aioum_node.settlement_rules import observed
 from aioum_node.store.port import Store, StoredSession
 
-_LIVING: Final = (Phase.OPEN, Phase.SEALED)
+_LIVING: Final = (Phase.OPEN, Phase.SEALED, Phase.SUSPECT)
 # Read again with every look, so that an ordinary reorganization shows as events that come and go.
 _WINDOW_BLOCKS: Final = 32
+# A position that is a little old costs the next process a little longer scan, and this one no write a block.
+_BLOCKS_PER_POSITION: Final = 16
 _CONCURRENT_READS: Final = 8
 
 _log = structlog.get_logger(__name__)
@@ -42,6 +45,8 @@ class ChainWatcher:
         now_ms: unix milliseconds.
         on_change: told the channel of every session that was changed here.
         on_look: told after every look of `run` that came to its end.
+        on_return: told after the first such look behind one that failed.
+        observer: told how the looks of `run` fare.
     """
 
     def __init__(
@@ -54,6 +59,8 @@ class ChainWatcher:
         now_ms: Callable[[], int],
         on_change: Callable[[ChannelId], None] = lambda channel_id: None,
         on_look: Callable[[], None] = lambda: None,
+        on_return: Callable[[], None] = lambda: None,
+        observer: LoopObserver | None = None,
     ) -> None:
         self._store = store
         self._chain = chain
@@ -62,11 +69,15 @@ class ChainWatcher:
         self._now_ms = now_ms
         self._on_change = on_change
         self._on_look = on_look
+        self._on_return = on_return
+        self._observer = observer or Unobserved()
         # Another PaymentManager has another history, and a position of its own.
         self._name = f"payment-manager:{chain.chain_id}:{address_text(chain.payment_manager)}"
         self._seen: dict[_EventKey, ChainEvent] = {}
         self._not_final: dict[ChannelId, int] = {}
         self._has_looked = False
+        self._position: tuple[int, bytes] | None = None
+        self._stored_number: int | None = None
 
     async def run(self) -> None:
         """Look again and again, until canceled. A chain or store that fails is asked again after a pause."""
@@ -75,8 +86,13 @@ class ChainWatcher:
             try:
                 await self.look()
                 self._on_look()
+                self._observer.round_done()
+                if failing is not None:
+                    _log.info("watching-again", after=failing)
+                    self._on_return()
                 failing = None
             except AioumError as error:
+                self._observer.round_failed(error.code)
                 if error.code != failing:
                     _log.warning("watching-failed", code=error.code, error=str(error))
                 failing = error.code
@@ -114,28 +130,48 @@ class ChainWatcher:
             head: the newest block.
             transaction_hash: of the channel's newest event, where it is known.
         """
-        stored = await self._store.session(channel_id)
-        if stored is None or stored.state.phase is Phase.FINAL or not self._is_ours(stored):
-            return
-        newest = await self._chain.session(channel_id, head.number)
-        final = newest
-        if self._confirmations > 1:
-            final = await self._chain.session(channel_id, max(0, head.number - self._confirmations + 1))
-        if final is not None and final.is_finalized:
-            if transaction_hash is None:
-                transaction_hash = await finalizing_transaction(self._chain, final, head)
-            await self._store.update(channel_id, finalize, self._now_ms(), transaction_hash=transaction_hash)
-            self._on_change(channel_id)
-            return
-        if newest is None:
-            _log.warning("channel-not-on-chain", channel=to_hex(channel_id), block=head.number)
+        is_first = True
+        while True:
+            stored = await self._store.session(channel_id)
+            if stored is None or stored.state.phase is Phase.FINAL or not self._is_ours(stored):
+                return
+            if not is_first:
+                # Seen after what the store holds: another process may have looked later than at `head`.
+                head = await self._chain.head()
+            newest = await self._chain.session(channel_id, head.number)
+            final = newest
+            if self._confirmations > 1:
+                final = await self._chain.session(channel_id, max(0, head.number - self._confirmations + 1))
+            if final is not None and final.is_finalized:
+                if transaction_hash is None:
+                    transaction_hash = await finalizing_transaction(self._chain, final, head)
+                await self._store.update(
+                    channel_id, finalize, self._now_ms(), transaction_hash=transaction_hash
+                )
+                self._on_change(channel_id)
+                return
+            if newest is None:
+                _log.warning("channel-not-on-chain", channel=to_hex(channel_id), block=head.number)
+            wanted = observed(stored.state, newest=newest, final=final)
+            if wanted == stored.state:
+                return
+            if not is_first and await self._write(stored.state, newest, final):
+                return
+            is_first = False
+
+    async def _write(
+        self, before: SessionState, newest: ChainSession | None, final: ChainSession | None
+    ) -> bool:
+        """Store what was seen; False where another process stored what it saw meanwhile."""
 
         def observe(state: SessionState) -> SessionState:
+            if _chain_side(state) != _chain_side(before):
+                return state
             return observed(state, newest=newest, final=final)
 
-        if observe(stored.state) != stored.state:
-            await self._store.update(channel_id, observe, self._now_ms())
-            self._on_change(channel_id)
+        after = (await self._store.update(before.channel_id, observe, self._now_ms())).state
+        self._on_change(before.channel_id)
+        return _chain_side(after) == _chain_side(observed(before, newest=newest, final=final))
 
     async def _first_block(self, head: BlockRef) -> int:
         """The first block to scan; where the position is lost, every known channel is read again instead."""
@@ -155,8 +191,12 @@ class ChainWatcher:
         return max(self._chain.first_block, head.number - _WINDOW_BLOCKS) if first is None else first
 
     async def _next_block(self) -> int | None:
-        """The block after the remembered position, or None where there is none in this history."""
-        position = await self._store.position(self._name)
+        """The block after the remembered position, or None where there is none in this history.
+
+        Other processes came further, maybe: what they saw this one has to see as well, because what it stores
+        follows from what it sees.
+        """
+        position = self._position or await self._store.position(self._name)
         if position is None:
             return None
         number, block_hash = position
@@ -170,6 +210,7 @@ class ChainWatcher:
             found=None if block is None else to_hex(block.hash),
             effect="every open session is read again",
         )
+        self._stored_number = None
         return None
 
     async def _take_over(
@@ -227,7 +268,11 @@ class ChainWatcher:
         if block is None:
             return
         self._seen = {key: event for key, event in self._seen.items() if event.block_number > number}
-        await self._store.put_position(self._name, block.number, block.hash)
+        self._position = (block.number, block.hash)
+        stored = self._stored_number
+        if stored is None or not stored <= number < stored + _BLOCKS_PER_POSITION:
+            await self._store.put_position(self._name, *self._position)
+            self._stored_number = number
 
     def _depth(self, block_number: int, head: BlockRef) -> int:
         """Blocks that are missing until `block_number` is final."""
@@ -236,6 +281,11 @@ class ChainWatcher:
     def _is_ours(self, stored: StoredSession) -> bool:
         facts = stored.facts
         return (facts.chain_id, facts.payment_manager) == (self._chain.chain_id, self._chain.payment_manager)
+
+
+def _chain_side(state: SessionState) -> tuple[int, bool]:
+    """What a session holds of the chain's."""
+    return state.deposit, state.close_pending
 
 
 async def finalizing_transaction(chain: Chain, session: ChainSession, head: BlockRef) -> Bytes32 | None:

@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from aioum.chain.client import Chain
-from aioum.client import Closed, Marketplace, PaidSession
+from aioum.client import Closed, Marketplace, Offer, PaidSession
+from aioum.core.errors import OutcomeUnknown
 from aioum_node.fsck import fsck
 from tests.e2e.conftest import MakeMarketplace
 from tests.e2e.crashing_node import PRICE
@@ -27,12 +28,21 @@ MOST_POINTS = 200
 
 async def life(shop: Shop, market: Marketplace, url: str, name: str) -> tuple[PaidSession, Closed]:
     """A session with two paid calls and a failed one, to its end."""
-    session = await market.open(url, deposit=DEPOSIT)
+    session = await market.open(await offered(market, url), deposit=DEPOSIT)
     for tool in ("note", "spoil", "note"):
         await session.call(tool, text=f"{name} {len(session.calls)}")
     closed = await session.close()
     await shop.final(session.channel_id)
     return session, closed
+
+
+async def offered(market: Marketplace, url: str) -> Offer:
+    """What the node offers, asked again while it is being started: nothing is bought yet."""
+    while True:
+        try:
+            return await market.service(url)
+        except OutcomeUnknown:
+            await asyncio.sleep(0.05)
 
 
 async def require_ended_well(chain: Chain, shop: Shop, session: PaidSession, closed: Closed) -> None:

@@ -9,13 +9,14 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 
 from aioum.chain.client import Chain
 from aioum.client import ClientSettings, Marketplace
 from aioum.devnet.running import RunningDevnet, running_devnet
+from tests.postgres import PostgresServer, running_server, server_programs
 from tests.soak.account import Account, draw_up
 from tests.soak.balancer import Balancer
 from tests.soak.load import PRICE, Traffic, call_until, close_sessions, open_sessions
@@ -34,12 +35,14 @@ _PATIENT = ClientSettings(
     poll_seconds=0.5,
     close_timeout_seconds=300,
 )
+_SHARED_PROCESSES = 3
+_SILENCE_SECONDS = 3
 _CONFIG = """\
 service_name = "Soak"
 deployment_file = "{deployment}"
 python_path = ["{tools}"]
 max_unpaid_calls = 1000000
-
+{store}
 [[tools]]
 python = "soak_tools"
 """
@@ -54,9 +57,31 @@ async def _program(*arguments: str, environment: dict[str, str]) -> None:
         raise RuntimeError(f"aioum-node {arguments[0]} failed")
 
 
+@contextmanager
+def _database() -> Iterator[PostgresServer]:
+    programs = server_programs()
+    if programs is None:
+        raise RuntimeError("PostgreSQL is not installed (initdb); --store sqlite does without")
+    with running_server(programs) as server:
+        yield server
+
+
+def _store_settings(database: PostgresServer | None, folder: Path) -> str:
+    if database is None:
+        return ""
+    url_file = folder / "database-url"
+    url_file.touch(mode=0o600)
+    url_file.write_text(database.url, encoding="utf-8")
+    return (
+        'store = "postgresql"\n'
+        f'database_url_file = "{url_file}"\n'
+        f"process_silence_seconds = {_SILENCE_SECONDS}\n"
+    )
+
+
 @asynccontextmanager
 async def _operator(
-    options: argparse.Namespace, devnet: RunningDevnet, folder: Path
+    devnet: RunningDevnet, folder: Path, database: PostgresServer | None
 ) -> AsyncIterator[tuple[str, list[NodeProcess]]]:
     """The operator's processes behind one address."""
     environment = operator_environment(folder / "runs")
@@ -67,18 +92,18 @@ async def _operator(
         *("init", "--dir", str(first), "--devnet-account", account, "--deployment", deployment),
         environment=environment,
     )
-    config = _CONFIG.format(deployment=deployment, tools=_SERVICE)
+    config = _CONFIG.format(deployment=deployment, tools=_SERVICE, store=_store_settings(database, folder))
     (first / "node.toml").write_text(config, encoding="utf-8")
-    folders = [first, *(folder / f"node-{number}" for number in range(1, options.processes))]
-    for other in folders[1:]:
-        shutil.copytree(first, other)
-    nodes = [NodeProcess(each, options.node_arguments, environment) for each in folders]
+    folders = [first]
+    if database is not None:
+        folders += [folder / f"node-{number}" for number in range(1, _SHARED_PROCESSES)]
+    nodes = [NodeProcess(each, environment) for each in folders]
     balancer = Balancer([node.port for node in nodes])
     url = f"http://127.0.0.1:{await balancer.start()}"
     try:
-        await _program(
-            *("register", "--dir", str(first), "--url", url, *options.node_arguments), environment=environment
-        )
+        await _program("register", "--dir", str(first), "--url", url, environment=environment)
+        for other in folders[1:]:
+            shutil.copytree(first, other)
         for node in nodes:
             await node.start()
         yield url, nodes
@@ -96,8 +121,9 @@ async def soak(options: argparse.Namespace, folder: Path) -> Account:
     killed: list[float] = []
     (folder / "runs").touch()
     async with AsyncExitStack() as stack:
+        database = stack.enter_context(_database()) if options.store == "postgresql" else None
         devnet = await stack.enter_async_context(running_devnet(folder))
-        url, nodes = await stack.enter_async_context(_operator(options, devnet, folder))
+        url, nodes = await stack.enter_async_context(_operator(devnet, folder, database))
         market = await stack.enter_async_context(
             Marketplace(
                 key=devnet.accounts[0],
@@ -146,9 +172,13 @@ def main() -> int:
     parser.add_argument("--pause", type=float, default=4, help="mean seconds between a session's calls")
     parser.add_argument("--kill-every", type=float, default=20, help="mean seconds between two kills")
     parser.add_argument("--seed", type=int, default=1, help="of pauses, failures and kills")
+    parser.add_argument(
+        "--store",
+        choices=("postgresql", "sqlite"),
+        default="postgresql",
+        help=f"postgresql: {_SHARED_PROCESSES} processes share a database; sqlite: one process",
+    )
     options = parser.parse_args()
-    options.processes = 1
-    options.node_arguments = []
     with tempfile.TemporaryDirectory(prefix="aioum-soak-") as folder:
         account = asyncio.run(soak(options, Path(folder)))
     sys.stdout.write("\n".join(account.lines()) + "\n")

@@ -34,11 +34,10 @@ class Memory:
 class NodeProcess:
     """One of the operator's processes, on a port that stays the same."""
 
-    def __init__(self, folder: Path, arguments: Sequence[str], environment: dict[str, str]) -> None:
+    def __init__(self, folder: Path, environment: dict[str, str]) -> None:
         self.port = free_port()
         self.lives: list[Memory] = []
         self._folder = folder
-        self._arguments = arguments
         self._environment = environment
         self._process: asyncio.subprocess.Process | None = None
         self._served_at = 0.0
@@ -48,7 +47,7 @@ class NodeProcess:
         with (self._folder / "stderr.log").open("ab") as log:
             self._process = await asyncio.create_subprocess_exec(
                 _PROGRAM, "run", "--json", "--dir", str(self._folder), "--listen-port", str(self.port),
-                "--admin-port", "0", *self._arguments,
+                "--admin-port", "0",
                 stdout=subprocess.PIPE, stderr=log, env=self._environment,
             )  # fmt: skip
         assert self._process.stdout is not None

@@ -62,6 +62,7 @@ STATUS_OF_CODE: Final[Mapping[str, int]] = {
     "head-mismatch": 409,
     "submission-conflict": 409,
     "session-close-pending": 409,
+    "session-suspect": 409,
     "call-count-mismatch": 409,
     "nothing-recorded": 409,
     "channel-not-found": 410,
@@ -73,6 +74,7 @@ STATUS_OF_CODE: Final[Mapping[str, int]] = {
     "too-many-in-flight": 429,
     "node-busy": 429,
     "too-many-openings": 429,
+    "rate-limited": 429,
     "store-busy": 503,
     "not-ready": 503,
     "stopping": 503,
@@ -82,12 +84,20 @@ STATUS_OF_CODE: Final[Mapping[str, int]] = {
 _TRY_LATER: Final = frozenset(
     {"opening-not-final", "top-up-not-final", "too-many-in-flight", "node-busy", "too-many-openings"}
 )
+RETRY_AFTER_DETAIL: Final = "retryAfterSeconds"
+"""Where a refusal says in its details when to come again, that is the advice."""
+
+_AWAY: Final = frozenset(
+    {"store-failed", "store-closed", "store-older", "watermark-failed", "signature-book-failed"}
+)
+"""The store, or what is kept beside it, could not be used. What to do about it is the operator's matter."""
+
 _STANDARD_MEMBERS: Final = frozenset({"type", "title", "status", "detail", "hint"})
 
 
 def status_of(error: AioumError, *, signature_status: int) -> int:
     """The HTTP status of an error; `signature_status` stands for a signature that is not the client's."""
-    status = STATUS_OF_CODE.get(error.code)
+    status = STATUS_OF_CODE["store-busy"] if error.code in _AWAY else STATUS_OF_CODE.get(error.code)
     if status is not None:
         return status
     match error:
@@ -105,20 +115,25 @@ def status_of(error: AioumError, *, signature_status: int) -> int:
             return 500
 
 
+def is_inside(error: AioumError, status: int) -> bool:
+    """Whether something broke that is for the node's log, and not for a client."""
+    return status == 500 or error.code in _AWAY
+
+
 def refusal(
     error: AioumError, status: int, *, challenge: Challenge | None = None, retry_after_seconds: int
 ) -> web.Response:
     """The answer for a request that was refused and not recorded.
 
     Args:
-        error: its code, text, hint and details go out, except for a 500.
+        error: its code, text, hint and details go out, except where it `is_inside`.
         status: from `status_of`.
         challenge: goes with a 402.
-        retry_after_seconds: advice where the same request may succeed later.
+        retry_after_seconds: advice where the same request may succeed later and the error has none.
     """
-    # What broke inside is for the log: no text of ours or of a library's leaves with a 500.
-    inside = status == 500
-    code = "internal-error" if inside else error.code
+    # No text of ours or of a library's leaves with what broke inside.
+    inside = is_inside(error, status)
+    code = error.code if not inside else "internal-error" if status == 500 else "store-busy"
     body: dict[str, Any] = {
         "type": PROBLEM_BASE + code,
         "title": code.replace("-", " ").capitalize(),
@@ -135,5 +150,5 @@ def refusal(
     if status == 401:
         headers["WWW-Authenticate"] = 'AioumRead realm="session"'
     if code in _TRY_LATER or status in (413, 429, 503):
-        headers["Retry-After"] = str(retry_after_seconds)
+        headers["Retry-After"] = str(error.details.get(RETRY_AFTER_DETAIL, retry_after_seconds))
     return web.Response(status=status, body=canonical_bytes(body), headers=headers)

@@ -12,6 +12,7 @@ from aioum.core.errors import AioumError, Refused
 from aioum.core.hextext import address_text, bytes32
 from aioum.core.types import Address
 from aioum.core.wire import JsonObject
+from aioum_node.api.openapi import OPENAPI_PATH, openapi_bytes
 from aioum_node.api.problems import refusal, status_of
 from aioum_node.api.sessions import SessionRoutes
 from aioum_node.api.tools import ToolRoutes
@@ -46,10 +47,15 @@ class ServiceRoutes:
         )
         # The card's canonical bytes go in as they are: they were hashed, and are not encoded again.
         self._description = b'{"card":' + cards.current.canonical + b"," + head[1:]
+        self._openapi = openapi_bytes()
 
     async def describe(self, request: web.Request) -> web.Response:
         """`GET /.well-known/aioum.json`."""
         return _json(self._description, cache="no-cache")
+
+    async def openapi(self, request: web.Request) -> web.Response:
+        """`GET /openapi.json`."""
+        return _json(self._openapi, cache="no-cache")
 
     async def card(self, request: web.Request) -> web.Response:
         """`GET /cards/{descriptorHash}`."""
@@ -84,6 +90,7 @@ def public_application(
             web.get("/sessions/{channel_id}/calls", sessions.calls),
             web.get("/sessions/{channel_id}/statement", sessions.statement),
             web.post("/sessions/{channel_id}/close", sessions.close),
+            web.get(OPENAPI_PATH, service.openapi),
             web.get("/healthz", service.health),
             web.get("/readyz", service.ready),
         ]

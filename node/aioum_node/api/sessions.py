@@ -25,7 +25,7 @@ from aioum.core.wire import (
 )
 from aioum_node.access import ClientSignatures, require_fresh
 from aioum_node.api.bodies import read_body
-from aioum_node.api.problems import refusal, status_of
+from aioum_node.api.problems import is_inside, refusal, status_of
 from aioum_node.metrics import NodeMetrics
 from aioum_node.sessions import SessionContext, Sessions
 from aioum_node.store.port import Store, StoredSession
@@ -93,7 +93,7 @@ class SessionRoutes:
         except AioumError as error:
             self._metrics.refused(error.code)
             status = status_of(error, signature_status=_UNAUTHORIZED)
-            if status == 500:
+            if is_inside(error, status):
                 _log.error("request-failed", path=request.path, code=error.code, exc_info=error)
             return refusal(error, status, retry_after_seconds=self._retry_after_seconds)
 
@@ -156,6 +156,7 @@ class SessionRoutes:
 
     async def _calls(self, request: web.Request, channel_id: ChannelId) -> web.Response:
         context = await self._reader(request, channel_id)
+        (await self._stored(channel_id)).state.require_trusted()
         first = request.query.get("from", "0")
         if not (first.isascii() and first.isdigit() and len(first) <= 8):
             raise InvalidInput(f"from must be a call index, got {first!r:.40}", code="call-index-invalid")
@@ -214,6 +215,8 @@ class SessionRoutes:
         await self._clients.require(wanted, context.domain, signature, context.clients)
 
         def seal_at(state: SessionState) -> SessionState:
+            if state.phase is not Phase.FINAL:
+                state.require_trusted()
             if state.admitted != wanted.call_count:
                 raise Refused(
                     f"the node knows {state.admitted} calls, the request says {wanted.call_count}",
@@ -234,7 +237,7 @@ class SessionRoutes:
             "statement": None,
             "transaction": None if transaction is None else to_hex(transaction),
         }
-        if stored.state.admitted and stored.state.drained:
+        if stored.state.admitted and stored.state.drained and stored.state.trusted:
             answer["statement"] = await self._signed_statement(context, stored.state)
         return _json(answer, status=200 if final else 202)
 

@@ -25,14 +25,16 @@ from aioum.core.wire import (
 )
 from aioum_node.api.bodies import read_body
 from aioum_node.api.challenges import Challenges
-from aioum_node.api.problems import refusal, status_of
+from aioum_node.api.problems import is_inside, refusal, status_of
 from aioum_node.calls import PaidCalls, Served
 from aioum_node.cards import Cards, Offer
+from aioum_node.limits.requests import client_of
 from aioum_node.metrics import NodeMetrics
 from aioum_node.openings import Openings
 from aioum_node.planning import PaidRequest
 from aioum_node.sessions import SessionContext, Sessions
-from aioum_node.store.port import SessionReader
+from aioum_node.shown_receipts import ShownReceipts
+from aioum_node.store.port import Store
 
 _log = structlog.get_logger(__name__)
 
@@ -47,7 +49,7 @@ class ToolRoutes:
         openings: Openings,
         sessions: Sessions,
         cards: Cards,
-        store: SessionReader,
+        store: Store,
         challenges: Challenges,
         metrics: NodeMetrics,
         require_ready: Callable[[], None],
@@ -67,6 +69,7 @@ class ToolRoutes:
         self._body_timeout_seconds = body_timeout_seconds
         self._retry_after_seconds = retry_after_seconds
         self._now_seconds = now_seconds
+        self._shown = ShownReceipts(store, lambda: int(now_seconds() * 1_000))
 
     async def post(self, request: web.Request) -> web.Response:
         """Answer one request; every refusal is a problem document."""
@@ -80,7 +83,8 @@ class ToolRoutes:
             credential = Credential.from_header(header)
             channel_id = credential.channel_id
             body = await read_body(request, self._body_timeout_seconds)
-            return await self._paid(tool_id, credential, body)
+            newest_receipt = request.headers.get(RECEIPT_HEADER)
+            return await self._paid(tool_id, credential, body, newest_receipt, client_of(request))
         except AioumError as error:
             return await self._refuse(error, tool_id, channel_id)
 
@@ -89,16 +93,23 @@ class ToolRoutes:
             raise Refused(f"there is no tool {tool_id!r:.80}", code="tool-unknown")
         raise Refused("this tool is paid for per call", code="payment-required")
 
-    async def _paid(self, tool_id: str, credential: Credential, body: bytes) -> web.Response:
+    async def _paid(
+        self,
+        tool_id: str,
+        credential: Credential,
+        body: bytes,
+        newest_receipt: str | None,
+        client: str | None,
+    ) -> web.Response:
         self._challenges.require_ours(credential.challenge, fresh=credential.action == "open")
         envelope = None if credential.submission is None else Envelope.from_json(credential.submission)
         if credential.action == "topUp":
-            stored = await self._openings.top_up(credential)
+            stored = await self._openings.top_up(credential, client)
             # Nothing here is signed, so the answer says only what the chain says to everybody.
             deposit = {"channelId": to_hex(credential.channel_id), "deposit": str(stored.state.deposit)}
             raise _payment_required("the deposit was taken over", deposit)
         if credential.action == "open":
-            context = await self._openings.adopt(credential)
+            context = await self._openings.adopt(credential, client)
             if credential.amount == 0 and envelope is None:
                 state = await self._state(context)
                 numbers = {
@@ -108,6 +119,9 @@ class ToolRoutes:
                     "spent": str(state.spent),
                 }
                 raise _payment_required("the session is open", numbers)
+        if newest_receipt is not None:
+            context = await self._sessions.context(credential.channel_id)
+            await self._shown.require_held(context, newest_receipt)
         served = await self._calls.call(
             PaidRequest(
                 credential.channel_id,
@@ -118,12 +132,14 @@ class ToolRoutes:
                 envelope,
             )
         )
+        self._shown.held(credential.channel_id, served.call.index)
         return self._answer(served, credential)
 
     async def _state(self, context: SessionContext) -> SessionState:
         stored = await self._store.session(context.facts.channel_id)
         if stored is None:
             raise Refused("the session was removed", code="channel-not-found")
+        stored.state.require_trusted()
         return stored.state
 
     def _answer(self, served: Served, credential: Credential) -> web.Response:
@@ -158,8 +174,9 @@ class ToolRoutes:
         self._metrics.refused(error.code)
         status = status_of(error, signature_status=402)
         challenge = await self._challenge(tool_id, channel_id) if status == 402 else None
-        if status == 500:
-            _log.error("request-failed", tool=tool_id, code=error.code, exc_info=error)
+        if is_inside(error, status):
+            channel = None if channel_id is None else to_hex(channel_id)
+            _log.error("request-failed", tool=tool_id, channel=channel, code=error.code, exc_info=error)
         return refusal(error, status, challenge=challenge, retry_after_seconds=self._retry_after_seconds)
 
     async def _challenge(self, tool_id: str, channel_id: ChannelId | None) -> Challenge:

@@ -182,11 +182,28 @@ class SessionReader(Protocol):
         ...
 
     async def unrecorded(self) -> list[tuple[ChannelId, Call]]:
-        """Admitted calls without an answer: after a restart these were interrupted."""
+        """Admitted calls without an answer that no living process runs: these were interrupted.
+
+        A store of one process does not know what that one runs: it is asked before anything is.
+
+        Those of sessions that are not trusted are left out: a newer store may have answered them.
+        """
         ...
 
     async def find(self, session_id: int) -> list[StoredSession]:
         """Sessions with this label (a reset devnet can repeat it)."""
+        ...
+
+
+class CallOwners(Protocol):
+    """Who runs a call, where several processes share a store."""
+
+    async def answered(self, channel_id: ChannelId, index: int, timeout_seconds: float) -> Call | None:
+        """Wait for the answer of an admitted call that another living process runs.
+
+        Returns:
+            the call, recorded; None where no other process runs it, or none any more, or it takes longer.
+        """
         ...
 
 
@@ -222,7 +239,7 @@ class CardStore(Protocol):
         ...
 
 
-class Store(SessionWriter, SessionReader, SubmissionReader, CardStore, Protocol):
+class Store(SessionWriter, SessionReader, CallOwners, SubmissionReader, CardStore, Protocol):
     """The whole port."""
 
     async def close(self) -> None:

@@ -124,6 +124,8 @@ class SqliteReader:
             ).fetchall()
             found = []
             for row_id, stored in map(rows.read_session, owners):
+                if not stored.state.trusted:
+                    continue
                 start = row_id << rows.CALL_BITS
                 span = {
                     "first": start + stored.state.frontier.size,

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import fields, replace
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any, Final
 
 from aioum.core.canonical import canonical_bytes, parse_json
-from aioum.core.ledger import AheadLeaf, Answer, Call, Phase, SessionState
+from aioum.core.ledger import Answer, Call, Phase, SessionState
 from aioum.core.merkle import Frontier
 from aioum.core.payment import Terms
+from aioum.core.prefix import AheadLeaf
 from aioum.core.submission.roster import Roster
 from aioum.core.types import Address, Bytes32, ChannelId
 from aioum_node.store.port import SessionFacts, StoredSession
@@ -19,7 +20,7 @@ from aioum_node.store.submissions import read_envelope, seats_from_bytes, seats_
 CALL_BITS: Final = 24
 """A call's key is its session's row id, shifted by this, and its index."""
 
-_PHASES: Final = (Phase.OPEN, Phase.SEALED, Phase.FINAL)
+_PHASES: Final = (Phase.OPEN, Phase.SEALED, Phase.FINAL, Phase.SUSPECT)
 PHASE_NUMBERS: Final = {phase: number for number, phase in enumerate(_PHASES)}
 
 INSERT_SESSION: Final = "INSERT INTO sessions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
@@ -51,6 +52,7 @@ SELECT_CALLS: Final = """
 """
 """Calls whose keys lie in [first, end)."""
 
+_MOST_ROWS_PER_STATEMENT: Final = 64
 _AMOUNT_BYTES = 16
 _INDEX_BYTES = 8
 _AHEAD_BYTES = _INDEX_BYTES + 32 + _AMOUNT_BYTES
@@ -58,6 +60,28 @@ _TERMS_WORD_BYTES = 32
 _MAX_ROSTER_BYTES = 65_536
 # The order of PROTOCOL 4.1, which is the dataclass's: addresses, a hash, then a flag and numbers.
 _TERMS_TYPES: Final = (Address, Address, Address, Address, Address, Bytes32, bool, int, int, int)
+
+
+def statements(
+    template: str, width: int, values: Sequence[tuple[Any, ...]]
+) -> Iterator[tuple[str, list[Any]]]:
+    """Statements that insert `values`, each with its parameters.
+
+    Each gives up the interpreter lock once, and getting it back from a busy loop can take milliseconds; so
+    many rows share one. Power-of-two sizes keep the set of prepared statements small.
+    """
+    position = 0
+    while position < len(values):
+        count = min(_MOST_ROWS_PER_STATEMENT, 1 << ((len(values) - position).bit_length() - 1))
+        chunk = values[position : position + count]
+        yield _statement_of(template, width, count), [value for item in chunk for value in item]
+        position += count
+
+
+@cache
+def _statement_of(template: str, width: int, count: int) -> str:
+    row = f"({', '.join('?' * width)})"
+    return template.format(rows=", ".join([row] * count))
 
 
 def amount_bytes(value: int) -> bytes:

@@ -12,6 +12,9 @@ from aioum.core.errors import ConfigError
 APPLICATION_ID: Final = 0x41696F75
 """`PRAGMA application_id` of a store: tells it from any other SQLite file."""
 
+MOVED_APPLICATION_ID: Final = 0x41696F6D
+"""Of a store whose sessions were moved to another one; no node opens it any more."""
+
 migrations = Migrations("aioum-node-store")
 
 # Amounts exceed SQLite's 64-bit integers: 16 bytes, big-endian, so they sort as numbers. uint256 are text.
@@ -192,6 +195,27 @@ def m002_submissions(db: Database) -> None:
         db.execute(statement)
 
 
+_INCARNATIONS: Final = (
+    # The watermark's incarnation when this one began.
+    "ALTER TABLE node ADD COLUMN previous BLOB",
+    # Incarnations so far; 0: the store never met a watermark.
+    "ALTER TABLE node ADD COLUMN starts INTEGER NOT NULL DEFAULT 0",
+    # Of the newest transaction that changed something.
+    "ALTER TABLE node ADD COLUMN sequence INTEGER NOT NULL DEFAULT 0",
+    # Transactions up to this one are in the database file itself, not in its log alone.
+    "ALTER TABLE node ADD COLUMN folded INTEGER NOT NULL DEFAULT 0",
+    # An instant of the chain: sessions opened until then that are not in here may have been served.
+    "ALTER TABLE node ADD COLUMN suspect_until INTEGER",
+)
+
+
+@migrations()
+def m003_incarnations(db: Database) -> None:
+    """What tells a restored store from the one that was served from. Phase 3 of an account is suspect."""
+    for statement in _INCARNATIONS:
+        db.execute(statement)
+
+
 def migrate(connection: sqlite3.Connection, new_incarnation: bytes) -> bytes:
     """Bring a store up to date and return its incarnation.
 
@@ -200,10 +224,12 @@ def migrate(connection: sqlite3.Connection, new_incarnation: bytes) -> bytes:
         new_incarnation: 16 random bytes that name this store from its creation on.
 
     Raises:
-        ConfigError: `store-foreign`, the file is another program's; `store-too-new`, newer software wrote it.
+        ConfigError: `store-foreign`, the file is another program's; `store-too-new`, newer software wrote it;
+            `store-moved`.
     """
     (application_id,) = connection.execute("PRAGMA application_id").fetchone()
     (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    _require_here(application_id)
     if application_id != APPLICATION_ID:
         if tables or application_id:
             raise ConfigError("this SQLite file is not a node's store", code="store-foreign")
@@ -224,9 +250,10 @@ def require_current(connection: sqlite3.Connection) -> None:
     """Whether a store can be read as it is.
 
     Raises:
-        ConfigError: `store-foreign`, `store-too-new`; `store-outdated`, it was not migrated yet.
+        ConfigError: `store-foreign`, `store-too-new`, `store-moved`; `store-outdated`, it was not migrated.
     """
     (application_id,) = connection.execute("PRAGMA application_id").fetchone()
+    _require_here(application_id)
     if application_id != APPLICATION_ID:
         raise ConfigError("this SQLite file is not a node's store", code="store-foreign")
     known = _known_migrations()
@@ -235,6 +262,15 @@ def require_current(connection: sqlite3.Connection) -> None:
             f"the store lacks the migration {min(missing)}",
             code="store-outdated",
             hint="start the node once; it brings its store up to date",
+        )
+
+
+def _require_here(application_id: int) -> None:
+    if application_id == MOVED_APPLICATION_ID:
+        raise ConfigError(
+            "the sessions of this store were moved to a PostgreSQL database",
+            code="store-moved",
+            hint='set store = "postgresql" in the settings',
         )
 
 

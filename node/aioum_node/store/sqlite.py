@@ -26,10 +26,13 @@ from aioum.core.ledger import (
 )
 from aioum.core.submission.envelope import Envelope
 from aioum.core.types import Bytes32, ChannelId
+from aioum_node.store.answering import Cover
+from aioum_node.store.incarnations import INCARNATION_BYTES, Beginning, StoreMark, read_mark, require_whole
+from aioum_node.store.live import Snapshot
 from aioum_node.store.port import Equivocation, SessionFacts, StoredSession
 from aioum_node.store.reader import SqliteReader
 from aioum_node.store.schema import migrate
-from aioum_node.store.steps import SessionSteps, Snapshot
+from aioum_node.store.steps import SessionSteps
 from aioum_node.store.writer import Writer, store_failed
 
 STORE_FILE: Final = "store.sqlite3"
@@ -37,7 +40,6 @@ STORE_FILE: Final = "store.sqlite3"
 
 _LOCK_SUFFIX = ".lock"
 _PAGE_BYTES = 4_096
-_INCARNATION_BYTES = 16
 _BUSY_TIMEOUT_SECONDS = 5.0
 _CHECKPOINT_PAGES = 4_000
 
@@ -55,9 +57,10 @@ class SqliteStore:
         max_queued_steps: how many writes may wait; more are refused with `store-busy`.
         max_cached_sessions: how many sessions are kept in memory.
         random_bytes: names a new store.
+        cover: makes it known outside the store how far clients were told; see `answering.Cover`.
 
     Raises:
-        ConfigError: `store-locked`, `store-foreign` or `store-too-new`.
+        ConfigError: `store-locked`, `store-foreign`, `store-too-new` or `store-parts-differ`.
         AioumError: `store-failed`.
     """
 
@@ -70,11 +73,12 @@ class SqliteStore:
         max_queued_steps: int = 10_000,
         max_cached_sessions: int = 10_000,
         random_bytes: Callable[[int], bytes] = secrets.token_bytes,
+        cover: Cover | None = None,
     ) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         self._lock = _lock(path)
         try:
-            connection, self.incarnation = _open(path, max_size_bytes, random_bytes)
+            connection, self._mark = _open(path, max_size_bytes, random_bytes)
         except BaseException:
             os.close(self._lock)
             raise
@@ -83,8 +87,31 @@ class SqliteStore:
         self._recent: dict[ChannelId, Snapshot] = {}
         steps = SessionSteps(connection, limits, max_cached_sessions)
         self._steps = steps
-        self._writer = Writer(connection, steps, self._publish, max_queued_steps)
+        self._writer = Writer(connection, steps, self._publish, cover, max_queued_steps)
         self._closed = False
+
+    @property
+    def waiting_steps(self) -> int:
+        """Writes that wait or are under way."""
+        return self._writer.waiting
+
+    @property
+    def incarnation(self) -> bytes:
+        """16 bytes that name the store's present life."""
+        return self._mark.incarnation
+
+    async def mark(self) -> StoreMark:
+        """`IncarnationStore.mark`, as it was when the store was opened or began its present life."""
+        return self._mark
+
+    async def begin(self, beginning: Beginning) -> int:
+        """`IncarnationStore.begin`."""
+        suspects, self._mark = await self._writer.submit(self._steps.begin_incarnation, beginning)
+        return suspects
+
+    async def reimport(self, channel_id: ChannelId, calls: Sequence[Call], now_ms: int) -> StoredSession:
+        """`IncarnationStore.reimport`."""
+        return await self._writer.submit(self._steps.reimport, channel_id, calls, now_ms)
 
     async def open(self, facts: SessionFacts, state: SessionState, now_ms: int) -> StoredSession:
         """`SessionWriter.open`."""
@@ -115,6 +142,7 @@ class SqliteStore:
 
     async def session(self, channel_id: ChannelId) -> StoredSession | None:
         """`SessionReader.session`; a session of a recent step comes from memory."""
+        self._writer.require_covered()
         recent = self._recent.get(channel_id)
         return await self._reader.session(channel_id) if recent is None else StoredSession(*recent)
 
@@ -133,11 +161,16 @@ class SqliteStore:
 
     async def calls(self, channel_id: ChannelId, first: int, limit: int) -> list[Call]:
         """`SessionReader.calls`."""
+        self._writer.require_covered()
         return await self._reader.calls(channel_id, first, limit)
 
     async def unrecorded(self) -> list[tuple[ChannelId, Call]]:
         """`SessionReader.unrecorded`."""
         return await self._reader.unrecorded()
+
+    async def answered(self, channel_id: ChannelId, index: int, timeout_seconds: float) -> Call | None:
+        """`CallOwners.answered`: there is no other process."""
+        return None
 
     async def find(self, session_id: int) -> list[StoredSession]:
         """`SessionReader.find`."""
@@ -225,9 +258,13 @@ def _lock(path: Path) -> int:
 
 def _open(
     path: Path, max_size_bytes: int | None, random_bytes: Callable[[int], bytes]
-) -> tuple[sqlite3.Connection, bytes]:
+) -> tuple[sqlite3.Connection, StoreMark]:
     # The file holds what clients asked and were told: nobody else's to read.
     os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+    try:
+        require_whole(path)
+    except sqlite3.Error as error:
+        raise store_failed(error, "not-done") from error
     connection = sqlite3.connect(
         path,
         timeout=_BUSY_TIMEOUT_SECONDS,
@@ -236,16 +273,17 @@ def _open(
         cached_statements=256,
     )
     try:
-        incarnation = migrate(connection, random_bytes(_INCARNATION_BYTES))
+        migrate(connection, random_bytes(INCARNATION_BYTES))
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute(f"PRAGMA wal_autocheckpoint = {_CHECKPOINT_PAGES}")
         if max_size_bytes is not None:
             connection.execute(f"PRAGMA max_page_count = {max(max_size_bytes // _PAGE_BYTES, 1)}")
+        mark = read_mark(connection)
     except sqlite3.Error as error:
         connection.close()
         raise store_failed(error, "not-done") from error
     except BaseException:
         connection.close()
         raise
-    return connection, incarnation
+    return connection, mark

@@ -10,10 +10,9 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import cache
 from typing import Any, Final
 
-from aioum.core import ledger
+from aioum.core import ledger, suspicion
 from aioum.core.errors import Refused
 from aioum.core.hextext import to_hex
 from aioum.core.ledger import (
@@ -28,7 +27,9 @@ from aioum.core.ledger import (
     SessionState,
 )
 from aioum.core.types import Bytes32, ChannelId
-from aioum_node.store import rows
+from aioum_node.store import incarnations, rows
+from aioum_node.store.incarnations import Beginning, StoreMark
+from aioum_node.store.live import Live, Snapshot
 from aioum_node.store.port import MAX_CALLS, SessionFacts, StoredSession
 from aioum_node.store.submissions import (
     INSERT_NAMES,
@@ -38,7 +39,6 @@ from aioum_node.store.submissions import (
     SubmissionSteps,
 )
 
-_MOST_ROWS_PER_STATEMENT: Final = 64
 _MOST_CALLS_WITHOUT_INDEX: Final = 2_000
 _DELETE_CALLS_PER_STATEMENT: Final = 10_000
 _DELETE_CALLS: Final = (
@@ -47,53 +47,6 @@ _DELETE_CALLS: Final = (
     "DELETE FROM calls WHERE seq IN (SELECT seq FROM call_index WHERE key >= ? AND key < ?)",
     "DELETE FROM call_index WHERE key >= ? AND key < ?",
 )
-
-Snapshot = tuple[SessionFacts, SessionState, int, int, int | None, Bytes32 | None]
-"""The members of a StoredSession, which is made when somebody reads it: every step has one, few are read."""
-
-
-class _Live:
-    """A session in memory. `in_flight`: this process's calls that are not recorded yet, with their seq."""
-
-    __slots__ = (
-        "active_at_ms",
-        "facts",
-        "finalized_at_ms",
-        "in_flight",
-        "opened_at_ms",
-        "row_id",
-        "state",
-        "transaction_hash",
-    )
-
-    def __init__(self, row_id: int, stored: StoredSession) -> None:
-        self.row_id = row_id
-        self.facts = stored.facts
-        self.state = stored.state
-        self.opened_at_ms = stored.opened_at_ms
-        self.active_at_ms = stored.active_at_ms
-        self.finalized_at_ms = stored.finalized_at_ms
-        self.transaction_hash = stored.transaction_hash
-        self.in_flight: dict[int, tuple[int, Call]] = {}
-
-    def snapshot(self) -> Snapshot:
-        return (
-            self.facts,
-            self.state,
-            self.opened_at_ms,
-            self.active_at_ms,
-            self.finalized_at_ms,
-            self.transaction_hash,
-        )
-
-    def stored(self) -> StoredSession:
-        return StoredSession(*self.snapshot())
-
-
-@cache
-def _statement_of(template: str, width: int, count: int) -> str:
-    row = f"({', '.join('?' * width)})"
-    return template.format(rows=", ".join([row] * count))
 
 
 class SessionSteps:
@@ -109,25 +62,32 @@ class SessionSteps:
         self._connection = connection
         self._limits = limits
         self._max_cached_sessions = max_cached_sessions
-        self._live: dict[ChannelId, _Live] = {}
-        self._touched: dict[int, _Live] = {}
-        self._dirty: dict[int, _Live] = {}
+        self._live: dict[ChannelId, Live] = {}
+        self._touched: dict[int, Live] = {}
+        self._dirty: dict[int, Live] = {}
         self._calls: list[tuple[Any, ...]] = []
         self._answers: list[tuple[Any, ...]] = []
         self._submissions = SubmissionSteps(connection, rows.CALL_BITS)
         self._gone: list[ChannelId] = []
         self._last_seq = self._indexed_seq = 0
         self._positions_known = False
+        self._sequence = self._folded = 0
+        self._changes = 0
+        self._answers_something = False
+        self.answered_sequence = 0
 
     def begin(self) -> None:
         """A transaction has begun."""
         if not self._positions_known:
-            query = "SELECT (SELECT coalesce(max(seq), 0) FROM calls), indexed_seq FROM node"
-            last, self._indexed_seq = self._connection.execute(query).fetchone()
+            query = (
+                "SELECT (SELECT coalesce(max(seq), 0) FROM calls), indexed_seq, sequence, folded FROM node"
+            )
+            last, self._indexed_seq, self._sequence, self._folded = self._connection.execute(query).fetchone()
             # Numbers of deleted calls are not given again: the index would take their successors for known.
             self._last_seq = max(last, self._indexed_seq)
             self._submissions.load(self._indexed_seq)
             self._positions_known = True
+        self._changes = self._connection.total_changes
 
     def open(self, facts: SessionFacts, state: SessionState, now_ms: int) -> StoredSession:
         """`SessionWriter.open`."""
@@ -144,7 +104,7 @@ class SessionSteps:
         if facts.roster is not None:
             self._connection.execute(rows.INSERT_ROSTER, rows.roster_row(row_id, facts.roster))
         finalized_at_ms = now_ms if state.phase is Phase.FINAL else None
-        live = _Live(row_id, StoredSession(facts, state, now_ms, now_ms, finalized_at_ms))
+        live = Live(row_id, StoredSession(facts, state, now_ms, now_ms, finalized_at_ms))
         self._live[facts.channel_id] = live
         self._touch(live)
         # A statement that fails takes the whole transaction with it, so the row above never stays alone.
@@ -164,12 +124,7 @@ class SessionSteps:
         call = decision.call
         if call.index >= MAX_CALLS:
             raise Refused(f"the session holds {MAX_CALLS} calls already", code="too-many-calls")
-        self._last_seq += 1
-        key = self._key(live, call.index)
-        self._calls.append(rows.call_row(self._last_seq, key, call, now_ms))
-        if call.envelope is not None:
-            self._submissions.add(self._last_seq, key, call.envelope)
-        live.in_flight[call.index] = (self._last_seq, call)
+        live.in_flight[call.index] = (self._add_call(live, call, now_ms), call)
         live.state = decision.state
         live.active_at_ms = now_ms
         self._touch(live)
@@ -190,7 +145,40 @@ class SessionSteps:
         live.state = decision.state
         live.active_at_ms = now_ms
         self._touch(live)
+        self._answers_something = True
         return decision
+
+    def reimport(self, channel_id: ChannelId, calls: Sequence[Call], now_ms: int) -> StoredSession:
+        """`IncarnationStore.reimport`."""
+        live = self._get(channel_id)
+        state = live.state
+        taken: list[tuple[int | None, suspicion.Reimported]] = []
+        for call in calls:
+            seq, known = self._stored_call(live, call.index) or (None, None)
+            step = suspicion.reimport(state, known, call, self._limits)
+            state = step.state
+            taken.append((seq, step))
+        for seq, step in taken:
+            if step.admitted:
+                seq = self._add_call(live, step.call, now_ms)
+            if step.recorded and seq is not None and step.call.answer is not None:
+                self._answers.append(rows.answer_row(seq, step.call, step.call.answer, now_ms))
+                live.in_flight.pop(step.call.index, None)
+        if state != live.state:
+            live.state = state
+            self._touch(live)
+            self._answers_something = True
+        return live.stored()
+
+    def begin_incarnation(self, beginning: Beginning) -> tuple[int, StoreMark]:
+        """`IncarnationStore.begin`, and the store's mark then."""
+        self.write()
+        suspects = incarnations.begin(self._connection, beginning)
+        self._sequence = max(self._sequence, beginning.sequence)
+        # The file changed under what is kept in memory.
+        self._gone.extend(self._live)
+        self._live.clear()
+        return suspects, incarnations.read_mark(self._connection)
 
     def update(
         self,
@@ -211,6 +199,7 @@ class SessionSteps:
                 live.transaction_hash = transaction_hash
             live.state = after
             self._touch(live)
+            self._answers_something = True
         return live.stored()
 
     def delete(self, channel_id: ChannelId) -> None:
@@ -262,8 +251,21 @@ class SessionSteps:
         self._answers.clear()
         self._dirty.clear()
 
+    def finish(self) -> None:
+        """Write, and number the transaction where it changes something."""
+        self.write()
+        if self._connection.total_changes == self._changes:
+            return
+        self._sequence += 1
+        self._connection.execute("UPDATE node SET sequence = ?, folded = ?", (self._sequence, self._folded))
+
+    def folded(self) -> None:
+        """The database file holds everything that was committed, without its log."""
+        self._folded = self._sequence
+
     def rolled_back(self) -> None:
         """The transaction is undone: forget everything, the file knows better."""
+        self._answers_something = False
         self._gone.extend(self._live)
         for kept in (self._live, self._touched, self._dirty, self._calls, self._answers):
             kept.clear()
@@ -272,6 +274,10 @@ class SessionSteps:
 
     def committed(self) -> tuple[list[Snapshot], list[ChannelId]]:
         """The transaction is durable: the sessions it changed, and those that are in memory no longer."""
+        if self._answers_something:
+            # Clients are told of it now. What only waits for its answer nobody has heard of.
+            self._answers_something = False
+            self.answered_sequence = self._sequence
         for live in [live for live in self._touched.values() if live.state.phase is Phase.FINAL]:
             self._forget(live)
         changed = [live.snapshot() for live in self._touched.values()]
@@ -289,6 +295,14 @@ class SessionSteps:
         self._gone = []
         return gone
 
+    def _add_call(self, live: Live, call: Call, now_ms: int) -> int:
+        self._last_seq += 1
+        key = self._key(live, call.index)
+        self._calls.append(rows.call_row(self._last_seq, key, call, now_ms))
+        if call.envelope is not None:
+            self._submissions.add(self._last_seq, key, call.envelope)
+        return self._last_seq
+
     def _index_calls(self) -> None:
         self._connection.execute(
             "INSERT INTO call_index SELECT key, seq FROM calls WHERE seq > ? ORDER BY key",
@@ -299,34 +313,26 @@ class SessionSteps:
         self._indexed_seq = self._last_seq
 
     def _insert(self, statement: str, width: int, values: Sequence[tuple[Any, ...]]) -> None:
-        # Each statement gives up the interpreter lock once, and getting it back from a busy loop can take
-        # milliseconds; so many rows share one. Power-of-two sizes keep the set of prepared statements small.
-        position = 0
-        while position < len(values):
-            count = min(_MOST_ROWS_PER_STATEMENT, 1 << ((len(values) - position).bit_length() - 1))
-            chunk = values[position : position + count]
-            self._connection.execute(
-                _statement_of(statement, width, count), [value for item in chunk for value in item]
-            )
-            position += count
+        for text, parameters in rows.statements(statement, width, values):
+            self._connection.execute(text, parameters)
 
-    def _touch(self, live: _Live) -> None:
+    def _touch(self, live: Live) -> None:
         self._dirty[live.row_id] = live
         self._touched[live.row_id] = live
 
-    def _forget(self, live: _Live) -> None:
+    def _forget(self, live: Live) -> None:
         self._live.pop(live.facts.channel_id, None)
         self._dirty.pop(live.row_id, None)
         self._touched.pop(live.row_id, None)
         self._gone.append(live.facts.channel_id)
 
-    def _get(self, channel_id: ChannelId) -> _Live:
+    def _get(self, channel_id: ChannelId) -> Live:
         live = self._find(channel_id)
         if live is None:
             raise Refused(f"no session {to_hex(channel_id)}", code="channel-not-found")
         return live
 
-    def _find(self, channel_id: ChannelId) -> _Live | None:
+    def _find(self, channel_id: ChannelId) -> Live | None:
         live = self._live.get(channel_id)
         if live is None:
             row = self._connection.execute(
@@ -334,10 +340,10 @@ class SessionSteps:
             ).fetchone()
             if row is None:
                 return None
-            live = self._live[channel_id] = _Live(*rows.read_session(row))
+            live = self._live[channel_id] = Live(*rows.read_session(row))
         return live
 
-    def _earlier_call(self, live: _Live, request: CallRequest) -> Call | None:
+    def _earlier_call(self, live: Live, request: CallRequest) -> Call | None:
         if live.state.signed != (request.envelope is not None):
             # A form that the session does not take contradicts nothing in it.
             return None
@@ -364,7 +370,7 @@ class SessionSteps:
             middle = (low + high) // 2
         return None
 
-    def _stored_call(self, live: _Live, index: int) -> tuple[int, Call] | None:
+    def _stored_call(self, live: Live, index: int) -> tuple[int, Call] | None:
         if not 0 <= index < live.state.admitted:
             return None
         self.write()
@@ -375,5 +381,5 @@ class SessionSteps:
         return None if row is None else rows.read_call(row)
 
     @staticmethod
-    def _key(live: _Live, index: int) -> int:
+    def _key(live: Live, index: int) -> int:
         return live.row_id << rows.CALL_BITS | index

@@ -65,6 +65,11 @@ def head_name(row_id: int, seat: str, prev_head: bytes) -> bytes:
     return _prefix(row_id) + b"\1" + seat.encode() + b"\0" + prev_head
 
 
+def name_range(row_id: int) -> tuple[bytes, bytes]:
+    """The names of one session: from the first on, below the second."""
+    return _prefix(row_id), _prefix(row_id + 1)
+
+
 class SubmissionSteps:
     """The envelopes' part of `SessionSteps`: same connection, same thread, same transactions.
 
@@ -136,7 +141,7 @@ class SubmissionSteps:
         """Remove what is kept of a session beside its calls; its names are indexed."""
         self._connection.execute(
             "DELETE FROM submission_index WHERE name >= ? AND name < ?",
-            (_prefix(row_id), _prefix(row_id + 1)),
+            name_range(row_id),
         )
         self._connection.execute("DELETE FROM equivocations WHERE session = ?", (row_id,))
         self._connection.execute("DELETE FROM rosters WHERE id = ?", (row_id,))

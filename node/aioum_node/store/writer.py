@@ -11,14 +11,16 @@ from typing import Any, Final, TypeVar
 
 from aioum.core.errors import AioumError, OutcomeUnknown
 from aioum.core.types import ChannelId
-from aioum_node.store.steps import SessionSteps, Snapshot
+from aioum_node.store.answering import Answering, Answers, Cover, Outcome
+from aioum_node.store.live import Snapshot
+from aioum_node.store.steps import SessionSteps
 
 T = TypeVar("T")
 
 _MOST_STEPS_PER_GROUP: Final = 512
+_GROUPS_PER_FOLD: Final = 256
 
 _Step = tuple[asyncio.Future[Any], Callable[..., Any], tuple[Any, ...]]
-_Outcome = tuple[asyncio.Future[Any], Any, BaseException | None]
 Published = Callable[[list[Snapshot], list[ChannelId]], None]
 """Told on the loop, before any waiter of the group: the sessions it changed, and those that left memory."""
 
@@ -41,13 +43,21 @@ class Writer:
         connection: in autocommit mode, made with `check_same_thread=False`; from now on this thread's alone.
         steps: what runs inside the transactions.
         published: see `Published`.
+        cover: see `Cover`; None where there is no watermark.
         max_queued_steps: how many steps may wait; more are refused with `store-busy`.
     """
 
     def __init__(
-        self, connection: sqlite3.Connection, steps: SessionSteps, published: Published, max_queued_steps: int
+        self,
+        connection: sqlite3.Connection,
+        steps: SessionSteps,
+        published: Published,
+        cover: Cover | None,
+        max_queued_steps: int,
     ) -> None:
         self._connection = connection
+        self._answering = Answering(cover, self._deliver)
+        self._groups = 0
         self._steps = steps
         self._published = published
         self._max_queued_steps = max_queued_steps
@@ -58,6 +68,11 @@ class Writer:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread = threading.Thread(target=self._run, name="store-writer", daemon=True)
         self._thread.start()
+
+    @property
+    def waiting(self) -> int:
+        """Steps that are not answered yet."""
+        return self._waiting
 
     async def submit(self, step: Callable[..., T], *arguments: Any) -> T:
         """Run `step(*arguments)` in the next group and return once it is durable.
@@ -97,7 +112,16 @@ class Writer:
             self._closed = True
             self._hand_over()
             self._queue.put(None)
-        await asyncio.get_running_loop().run_in_executor(None, self._thread.join)
+        await asyncio.get_running_loop().run_in_executor(None, self._join)
+
+    def require_covered(self) -> None:
+        """Raises what the watermark's last failure was, while it lasts: what is stored must not be told."""
+        if self._answering.failure is not None:
+            raise self._answering.failure
+
+    def _join(self) -> None:
+        self._thread.join()
+        self._answering.close()
 
     # --- the writer's thread ---
 
@@ -137,9 +161,22 @@ class Writer:
                 self._perform([step])
             return
         self._answer(outcomes, *self._steps.committed())
+        self._groups += 1
+        if self._groups % _GROUPS_PER_FOLD == 0:
+            self._fold()
 
-    def _transaction(self, group: list[_Step]) -> list[_Outcome]:
-        outcomes: list[_Outcome] = []
+    def _fold(self) -> None:
+        """Bring the log into the database file, so that an older file below a newer log is found out."""
+        try:
+            busy, frames, folded = self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+        except sqlite3.Error:
+            # The next transaction meets the same disk, and has somebody to tell.
+            return
+        if not busy and frames == folded:
+            self._steps.folded()
+
+    def _transaction(self, group: list[_Step]) -> list[Outcome]:
+        outcomes: list[Outcome] = []
         execute = self._connection.execute
         try:
             execute("BEGIN IMMEDIATE")
@@ -152,7 +189,7 @@ class Writer:
                 except Exception as error:
                     outcomes.append((future, None, error))
             # A crash up to here: the file knows nothing of the group, and nobody was told anything.
-            self._steps.write()
+            self._steps.finish()
         except Exception as error:
             self._undo()
             raise store_failed(error, "not-done") from error
@@ -173,19 +210,21 @@ class Writer:
             # The next BEGIN fails as well, and every step with it, until the node is started again.
             return
 
-    def _answer(self, outcomes: list[_Outcome], changed: list[Snapshot], gone: list[ChannelId]) -> None:
-        if not outcomes:
-            return
-        loop = outcomes[0][0].get_loop()
+    def _answer(self, outcomes: list[Outcome], changed: list[Snapshot], gone: list[ChannelId]) -> None:
+        if outcomes:
+            self._answering.put(Answers(outcomes, changed, gone, self._steps.answered_sequence))
+
+    def _deliver(self, answers: Answers) -> None:
+        loop = answers.outcomes[0][0].get_loop()
         try:
-            loop.call_soon_threadsafe(self._resolve, outcomes, changed, gone)
+            loop.call_soon_threadsafe(self._resolve, answers.outcomes, answers.changed, answers.gone)
         except RuntimeError:
             # The loop is closed: nobody waits any more.
             return
 
     # --- the loop's thread again ---
 
-    def _resolve(self, outcomes: list[_Outcome], changed: list[Snapshot], gone: list[ChannelId]) -> None:
+    def _resolve(self, outcomes: list[Outcome], changed: list[Snapshot], gone: list[ChannelId]) -> None:
         self._waiting -= len(outcomes)
         self._published(changed, gone)
         for future, result, error in outcomes:

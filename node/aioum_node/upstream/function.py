@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Callable
-from concurrent.futures import Executor
 from typing import Any
 
 import structlog
@@ -17,6 +16,7 @@ from aioum.core.errors import CanonicalError
 from aioum.core.ledger import Answer
 from aioum.core.wire import JsonObject
 from aioum_node.failures import answer_of, failed
+from aioum_node.upstream.threads import FunctionThreads
 
 _log = structlog.get_logger(__name__)
 
@@ -31,8 +31,8 @@ class ToolError(Exception):
 class FunctionUpstream:
     """Runs a function with arguments converted to its type hints.
 
-    A coroutine function is awaited on the loop; any other runs in a thread of `executor`. A thread cannot
-    be stopped: after a timeout the call is recorded as failed while the function runs on, unheard.
+    A coroutine function is awaited on the loop; any other runs in a thread. A thread cannot be stopped: after
+    a timeout the call is recorded as failed while the function runs on, unheard.
     """
 
     def __init__(
@@ -40,14 +40,14 @@ class FunctionUpstream:
         function: Callable[..., Any],
         *,
         tool_id: str,
-        executor: Executor | None,
+        threads: FunctionThreads,
         max_response_bytes: int,
     ) -> None:
-        """Args: executor: where plain functions run; None is the event loop's own pool."""
+        """Args: threads: where plain functions run."""
         self._call = validate_call(function)
         self._is_async = inspect.iscoroutinefunction(function)
         self._tool_id = tool_id
-        self._executor = executor
+        self._threads = threads
         self._max_response_bytes = max_response_bytes
 
     async def run(self, arguments: JsonObject, request: bytes, timeout_seconds: float) -> Answer:
@@ -64,8 +64,7 @@ class FunctionUpstream:
                 if self._is_async:
                     result = await self._call(**named)
                 else:
-                    loop = asyncio.get_running_loop()
-                    result = await loop.run_in_executor(self._executor, lambda: self._call(**named))
+                    result = await self._threads.run(lambda: self._call(**named))
         except ToolError as error:
             return failed("tool-failed", str(error))
         except ValidationError as error:
@@ -94,4 +93,4 @@ class FunctionUpstream:
         return answer_of(response, JSON, max_bytes=self._max_response_bytes)
 
     async def close(self) -> None:
-        """Nothing to release; the executor belongs to who made it."""
+        """Nothing to release; the threads belong to who made them."""

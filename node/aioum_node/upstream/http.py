@@ -12,15 +12,20 @@ from aioum.core.canonical import canonical_bytes
 from aioum.core.ledger import Answer
 from aioum.core.wire import JsonObject
 from aioum_node.failures import answer_of, failed
+from aioum_node.upstream.addresses import PublicResolver, require_upstream_url
 
 _log = structlog.get_logger(__name__)
 _READ_SIZE_BYTES = 65_536
+_MAX_HEADER_BYTES = 16_384
 _FALLBACK_CONTENT_TYPE = "text/plain; charset=utf-8"
 _PLAIN_CONTENT_TYPE = re.compile(r"[ -~]{1,200}")
 
 
 class HttpUpstream:
     """Posts canonical arguments to one fixed URL, without redirects, cookies or proxies from the environment.
+
+    Nothing of a call chooses where it goes. A host that is not trusted is connected to at addresses of the
+    public Internet only (`upstream.addresses`), however its name resolves.
 
     The limit on the response counts decoded bytes, so a compressed answer cannot grow past it.
     """
@@ -34,7 +39,15 @@ class HttpUpstream:
         connect_timeout_seconds: float,
         max_connections: int,
         max_response_bytes: int,
+        trusted_host: str | None = None,
     ) -> None:
+        """Args: trusted_host: the URL's host, where it may be inside the own network.
+
+        Raises:
+            ConfigError: as `require_upstream_url`.
+        """
+        require_upstream_url(url, tool_id=tool_id, trusted_host=trusted_host)
+        self._resolver = aiohttp.ThreadedResolver if trusted_host is not None else PublicResolver
         self._url = url
         self._tool_id = tool_id
         self._headers = {"Content-Type": "application/json", **headers}
@@ -60,7 +73,9 @@ class HttpUpstream:
             unreachable = isinstance(error, aiohttp.ConnectionTimeoutError)
             return failed("upstream-unreachable" if unreachable else "tool-timeout")
         except aiohttp.ClientError as error:
-            _log.warning("upstream-unreachable", tool=self._tool_id, error=type(error).__name__)
+            # The text of other errors may show the whole URL, which may hold a secret.
+            why = str(error) if isinstance(error, aiohttp.ClientConnectorError) else ""
+            _log.warning("upstream-unreachable", tool=self._tool_id, error=type(error).__name__, why=why)
             return failed("upstream-unreachable")
 
     async def _read(self, response: aiohttp.ClientResponse) -> Answer:
@@ -81,9 +96,11 @@ class HttpUpstream:
     def _client(self) -> aiohttp.ClientSession:
         if self._session is None:
             self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(limit=self._max_connections),
+                connector=aiohttp.TCPConnector(limit=self._max_connections, resolver=self._resolver()),
                 cookie_jar=aiohttp.DummyCookieJar(),
                 trust_env=False,
+                max_line_size=_MAX_HEADER_BYTES,
+                max_field_size=_MAX_HEADER_BYTES,
             )
         return self._session
 

@@ -20,12 +20,15 @@ class Fault(Enum):
 
 @dataclass(slots=True)
 class FaultyEndpoint:
-    """`faults` by JSON-RPC method; `errors` are answered in anvil's place; `seen` counts the requests."""
+    """`faults` by JSON-RPC method; `errors` are answered in anvil's place; `seen` counts the requests. With
+    `silent` all of them are lost.
+    """
 
     url: str = ""
     faults: dict[str, Fault] = field(default_factory=dict)
     errors: dict[str, dict[str, Any]] = field(default_factory=dict)
     seen: dict[str, int] = field(default_factory=dict)
+    silent: bool = False
 
 
 @asynccontextmanager
@@ -42,7 +45,7 @@ async def faulty_endpoint(behind: str) -> AsyncIterator[FaultyEndpoint]:
             if method in endpoint.errors:
                 error = endpoint.errors[method]
                 return web.json_response({"jsonrpc": "2.0", "id": question["id"], "error": error})
-            fault = endpoint.faults.get(method)
+            fault = Fault.LOST if endpoint.silent else endpoint.faults.get(method)
             if fault is Fault.LOST:
                 return _cut(request)
             async with session.post(behind, json=question) as answer:

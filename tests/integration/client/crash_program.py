@@ -1,8 +1,9 @@
 """A client program that is killed at a chosen step; started by `test_crash_and_resume`, not collected.
 
 It reads jobs as JSON lines and forks a child for each: importing takes longer than the work. A child buys
-until its session has what the job wants, by turns as its client and as a sub-agent, and kills itself at the
-step with the job's number; started again with the same data directory it goes on. Every step is noted before
+until its session has what the job wants, by turns as its client and as a sub-agent, one after the other or
+together, and kills itself at the step with the job's number; started again with the same data directory it
+goes on. Every step is noted before
 and after it happens.
 """
 
@@ -14,6 +15,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+import structlog
 
 from aioum.chain.deployments import Deployment
 from aioum.chain.rpc import Rpc
@@ -111,15 +114,23 @@ def count_key_steps(steps: Steps) -> None:
     SeatSigner.sign = signed  # type: ignore[method-assign]
 
 
+async def call(session: PaidSession, number: int) -> None:
+    seat = session.seat((CLIENT_SEAT, SUB_AGENT)[number % 2])
+    await seat.call("echo", text=str(number))
+
+
 async def buy(session: PaidSession, job: dict[str, Any]) -> None:
     if job["what"] == "exit":
         await session.exit()
         return
     if session.phase is SessionPhase.OPEN:
         await session.recover()
-        while len(session.calls) < job["calls"]:
-            seat = session.seat((CLIENT_SEAT, SUB_AGENT)[len(session.calls) % 2])
-            await seat.call("echo", text=str(len(session.calls)))
+        missing = range(len(session.calls), job["calls"])
+        if job["what"] == "together":
+            await asyncio.gather(*(call(session, number) for number in missing))
+        else:
+            for number in missing:
+                await call(session, number)
         if session.deposit < job["deposit"] + job["top_up"]:
             await session.top_up(job["top_up"])
         await session.statement()
@@ -170,6 +181,8 @@ def child(job: dict[str, Any], out: int) -> None:
 
 
 def main() -> None:
+    # Answers alone go to standard output.
+    structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
     for line in sys.stdin:
         job = json.loads(line)
         read, write = os.pipe()

@@ -69,17 +69,22 @@ class FaultyProxy:
     """Forwards everything; each paid call's answer goes through the next of `faults`, if there is one.
 
     Attributes:
-        faults: `truncate` and `drop` are done to the connection after the node answered, `unreachable` and
-            `refuse CODE` keep the request from it; the rest is done to the answer.
+        faults: `drop` (before anything of the answer), `cut` (before its body) and `truncate` (before its
+            end) are done to the connection after the node answered, `unreachable` and `refuse CODE` keep the
+            request from it; the rest is done to the answer.
+        answered: status, receipt and body of the node's answers to paid calls, as they came.
         seen: Authorization and body of the paid calls, as they came.
         twice: send paid calls to the node twice, and answer with the second answer.
+        url: where it listens, once it does.
     """
 
     def __init__(self, upstream: str) -> None:
         self.upstream = upstream
         self.faults: list[Spoil | str] = []
         self.seen: list[tuple[str, bytes]] = []
+        self.answered: list[tuple[int, str, bytes]] = []
         self.twice = False
+        self.url = ""
 
     def app(self) -> web.Application:
         app = web.Application()
@@ -100,12 +105,15 @@ class FaultyProxy:
         answer = await self._ask(request, body)
         if paid and self.twice:
             answer = await self._ask(request, body)
+        if paid:
+            assert isinstance(answer.body, bytes)
+            self.answered.append((answer.status, answer.headers.get("Aioum-Receipt", ""), answer.body))
         if fault is None:
             return answer
         if fault == "drop":
             return self._drop(request)
-        if fault == "truncate":
-            return await self._truncate(request, answer)
+        if fault in ("cut", "truncate"):
+            return await self._truncate(request, answer, whole_body=fault == "truncate")
         assert callable(fault)
         return fault(answer)
 
@@ -130,12 +138,15 @@ class FaultyProxy:
         request.transport.close()
         return web.Response()
 
-    async def _truncate(self, request: web.Request, answer: web.Response) -> web.StreamResponse:
+    async def _truncate(
+        self, request: web.Request, answer: web.Response, *, whole_body: bool
+    ) -> web.StreamResponse:
         assert isinstance(answer.body, bytes)
         headers = {**answer.headers, "Content-Length": str(len(answer.body) + 10)}
         stream = web.StreamResponse(status=answer.status, headers=headers)
         await stream.prepare(request)
-        await stream.write(answer.body)
+        if whole_body:
+            await stream.write(answer.body)
         return self._drop(request)
 
 
@@ -143,5 +154,5 @@ class FaultyProxy:
 async def faulty_proxy(upstream: str) -> AsyncIterator[tuple[FaultyProxy, str]]:
     """A proxy in front of a node; yields it with its URL."""
     proxy = FaultyProxy(upstream)
-    async with serving(proxy.app()) as url:
-        yield proxy, url
+    async with serving(proxy.app()) as proxy.url:
+        yield proxy, proxy.url

@@ -2,8 +2,6 @@
 
 import asyncio
 import shutil
-from collections.abc import Callable, Sequence
-from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
 
@@ -15,31 +13,13 @@ from aioum.core.errors import AioumError, OutcomeUnknown
 from aioum.core.submission.framing import encode_base64
 from aioum.core.transcript import frontier_root
 from aioum.devnet.running import RunningDevnet
-from aioum_node.app import RunningNode, running_node
-from aioum_node.identity import Identity
-from aioum_node.settings import Settings
 from aioum_node.tools import tool
 from tests.integration.chain.lagging_replica import lagging_replica
 from tests.integration.client import faulty_proxy as faults
 from tests.integration.client.conftest import MakeMarketplace
 from tests.integration.client.faulty_proxy import faulty_proxy
+from tests.integration.client.real_node import RUNS, StartNode, node_starter
 from tests.integration.conftest import FundedAccount
-
-StartNode = Callable[..., AbstractAsyncContextManager[RunningNode]]
-RUNS: list[str] = []
-
-
-@tool(price=100)
-def wordcount(text: str) -> dict[str, int]:
-    """Counts words."""
-    RUNS.append(text)
-    return {"words": len(text.split())}
-
-
-@tool(price=70)
-def broken(text: str) -> str:
-    """Fails."""
-    raise RuntimeError(text)
 
 
 @tool(price=40)
@@ -50,27 +30,7 @@ def reverse(text: str) -> str:
 
 @pytest.fixture
 def start_node(devnet: RunningDevnet, operator: FundedAccount, tmp_path: Path) -> StartNode:
-    RUNS.clear()
-
-    def start(
-        functions: Sequence[Any] = (wordcount, broken), **changes: Any
-    ) -> AbstractAsyncContextManager[RunningNode]:
-        settings = Settings(
-            **{
-                "node_dir": tmp_path / "node",
-                "listen_port": 0,
-                "admin_port": 0,
-                "deployment_file": devnet.deployment_file,
-                "opening_wait_seconds": 10,
-                "watch_interval_seconds": 0.1,
-                "settle_interval_seconds": 0.1,
-                **changes,
-            }
-        )
-        identity = Identity(operator.key, operator.key)
-        return running_node(settings, functions=functions, identity=identity, register=True)
-
-    return start
+    return node_starter(devnet, operator, tmp_path / "node")
 
 
 async def test_both_records_and_the_anchored_root_are_equal(

@@ -144,6 +144,7 @@ async def opened_books(
     confirmations: int = 1,
     interval_seconds: float = 60,
     receipt_timeout_seconds: float = 30,
+    max_batch_items: int = 1,
 ) -> AsyncIterator[Books]:
     """Open the folder's store and journal, as a starting process does.
 
@@ -170,6 +171,7 @@ async def opened_books(
                 interval_seconds=interval_seconds,
                 now_ms=clock.now_ms,
                 observer=observer,
+                max_batch_items=max_batch_items,
             )
             watcher = ChainWatcher(
                 store=store,

@@ -44,6 +44,7 @@ def start_node(devnet: RunningDevnet, operator: FundedAccount, tmp_path: Path) -
 
     def start(functions: Sequence[ToolFunction] = (shout, fail), **changes: Any) -> Any:
         register = changes.pop("register", True)
+        identity = changes.pop("identity", Identity(operator.key, operator.key))
         settings = Settings(
             **{
                 "node_dir": tmp_path / "node",
@@ -56,7 +57,6 @@ def start_node(devnet: RunningDevnet, operator: FundedAccount, tmp_path: Path) -
                 **changes,
             }
         )
-        identity = Identity(operator.key, operator.key)
         return running_node(settings, functions=functions, identity=identity, register=register)
 
     return start

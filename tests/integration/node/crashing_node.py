@@ -1,4 +1,4 @@
-"""A node that kills itself at one step, its only argument; settings come on stdin.
+"""A node that kills itself at one step, its only argument (`none`: at none); settings come on stdin.
 
 It prints its URL and serves until the step comes. SIGKILL leaves no time for anything, as a power cut would.
 """
@@ -11,6 +11,7 @@ import json
 import os
 import signal
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,8 @@ from aioum_node.app import running_node
 from aioum_node.identity import Identity
 from aioum_node.logs import configure_logs
 from aioum_node.settings import Settings
-from aioum_node.store.sqlite import SqliteStore
+from aioum_node.storage import is_shared
+from aioum_node.store.postgres.journal import PostgresTransactionJournal
 from aioum_node.tools import tool
 
 CALL_STEPS = ("before-admit", "after-admit", "in-tool", "before-record", "after-record")
@@ -74,22 +76,24 @@ def _finalizes(arguments: tuple[Any, ...]) -> bool:
     return arguments[2] is ledger.finalize
 
 
-def arm(step: str) -> None:
-    """Let the process crash when it comes to `step`."""
+def arm(step: str, store: type, journal: type) -> None:
+    """Let the process crash when it comes to `step`; `store` and `journal` are the adapters that it uses."""
     match step:
         case "before-admit" | "after-admit" | "before-record" | "after-record":
             when, _, method = step.partition("-")
-            _around(SqliteStore, method, before=when == "before")
+            _around(store, method, before=when == "before")
         case "in-tool":
             in_tool.append(crash)
+        case "slow-tool":
+            in_tool.append(lambda: time.sleep(0.5))
         case "after-seal":
-            _around(SqliteStore, "update", before=False)
+            _around(store, "update", before=False)
         case "after-journal":
-            _around(SqliteTransactionJournal, "append", before=False)
+            _around(journal, "append", before=False)
         case "after-broadcast":
             _around(Rpc, "broadcast", before=False)
         case "before-finalize" | "after-finalize":
-            _around(SqliteStore, "update", before=step.startswith("before"), when=_finalizes)
+            _around(store, "update", before=step.startswith("before"), when=_finalizes)
 
 
 async def main() -> None:
@@ -99,7 +103,8 @@ async def main() -> None:
     configure_logs(settings)
     async with running_node(settings, functions=[note], identity=Identity(key, key)) as node:
         # Armed only now: starting up writes, too.
-        arm(sys.argv[1])
+        journal = PostgresTransactionJournal if is_shared(settings) else SqliteTransactionJournal
+        arm(sys.argv[1], type(node.store), journal)
         print(node.url, flush=True)
         await asyncio.wait([node.supervisor])
 

@@ -113,11 +113,13 @@ class Buyer:
         *,
         action: str = "voucher",
         transaction: Bytes32 | None = None,
+        newest: SignedReceipt | None = None,
         **signed: Any,
     ) -> Reply:
         """Send a credential with a call; `open` and `topUp` name a transaction, by default the opening's.
 
         Args:
+            newest: a receipt to show.
             signed: `submission` and `roster` of the credential.
         """
         if session.challenge is None:
@@ -129,9 +131,10 @@ class Buyer:
             session.challenge, action, session.channel_id, amount, signature, transaction=named, **signed
         )
         body = canonical_bytes({"text": "hey"} if arguments is None else arguments)
-        return await self._send(
-            "POST", f"{node.url}/tools/{tool}", body, {"Authorization": credential.header()}
-        )
+        headers = {"Authorization": credential.header()}
+        if newest is not None:
+            headers[RECEIPT_HEADER] = newest.header()
+        return await self._send("POST", f"{node.url}/tools/{tool}", body, headers)
 
     async def enter(self, node: RunningNode, session: Opened, amount: int = 0, **signed: Any) -> Reply:
         """Show the opening to the node."""

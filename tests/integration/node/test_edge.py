@@ -216,9 +216,10 @@ async def test_plain_channel_is_refused_unless_configured(
     assert anchored.settled == PRICE
 
 
-async def test_vouchers_of_a_contract_are_refused_unless_configured(
+async def test_vouchers_of_a_contract_are_refused_unless_configured_and_then_settled(
     start_node: StartNode,
     buyer: Buyer,
+    chain: Chain,
     deploy_wallet: Callable[[Address], Awaitable[Address]],
     fund_account: FundAccount,
 ) -> None:
@@ -232,10 +233,16 @@ async def test_vouchers_of_a_contract_are_refused_unless_configured(
         accepted = await buyer.enter(node, session, PRICE)
         session.signer = buyer.account.key
         stranger = await buyer.pay(node, session, 2 * PRICE)
+        session.signer = owner.key
+        done = await closed(buyer, node, session, 1)
 
     assert (refused.status, refused.code) == (403, "contract-signer-refused")
     assert accepted.status == 200
     assert (stranger.status, stranger.code) == (402, "signer-mismatch")
+    assert done.status == 200
+    anchored = await chain.session(session.channel_id)
+    assert anchored is not None
+    assert anchored.settled == PRICE
 
 
 async def test_top_up_raises_what_vouchers_may_reach(
@@ -279,17 +286,3 @@ async def test_top_up_that_is_not_deep_enough_does_not_count_yet(
 
     assert (early.status, early.code) == (402, "top-up-not-final")
     assert late.json["deposit"] == str(2 * PRICE)
-
-
-async def test_openings_that_are_looked_up_at_the_same_time_are_limited(
-    start_node: StartNode, buyer: Buyer
-) -> None:
-    async with start_node(max_concurrent_openings=1, opening_wait_seconds=1) as node:
-        channel = await _unknown_channel(buyer, node)
-        unknown = Opened(channel, Bytes32(b"\x01" * 32), buyer.account.key)
-        first = asyncio.create_task(buyer.enter(node, unknown))
-        second = asyncio.create_task(buyer.enter(node, unknown))
-
-        codes = {(await reply).code for reply in (first, second)}
-
-    assert codes == {"opening-not-final", "too-many-openings"}

@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
@@ -44,7 +45,8 @@ class Market:
 
 
 @asynccontextmanager
-async def running_market(folder: Path, *, confirmations: int = 1) -> AsyncIterator[Market]:
+async def running_market(folder: Path, *, confirmations: int = 1, **how: Any) -> AsyncIterator[Market]:
+    """Run one; `how` goes to `opened_books`."""
     async with AsyncExitStack() as stack:
         devnet = await stack.enter_async_context(running_devnet())
         chain = await stack.enter_async_context(Chain.connect(devnet.deployment))
@@ -56,7 +58,7 @@ async def running_market(folder: Path, *, confirmations: int = 1) -> AsyncIterat
         )
         await send(client, calls.approve(devnet.token, chain.payment_manager, 2**256 - 1))
         books = await stack.enter_async_context(
-            opened_books(chain, operator, folder / "node", confirmations=confirmations)
+            opened_books(chain, operator, folder / "node", confirmations=confirmations, **how)
         )
         service = await register_service(books.sender, devnet.token)
         yield Market(devnet, chain, books, service, key, client)

@@ -11,12 +11,14 @@ from aiohttp import ClientSession, web
 from structlog.testing import capture_logs
 from web3.types import RPCEndpoint
 
-from aioum.chain.endpoints import HEAD_PATIENCE_SECONDS, MAX_REST_SECONDS, PooledEndpoint, urls_in
+from aioum.chain.endpoints import PooledEndpoint, PoolPolicy, urls_in
 from aioum.chain.pool import PoolProvider
 from aioum.chain.rpc import Rpc
 from aioum.core.errors import AioumError, ChainError, InvalidInput
 from tests.serving import served_posts
 from tests.unit.chain.scripted_endpoint import RpcRefusal, scripted_endpoint
+
+POLICY = PoolPolicy()
 
 
 @dataclass(slots=True)
@@ -110,7 +112,7 @@ async def test_without_a_chain_that_is_meant_the_first_endpoint_says_which_it_is
     "answer, seconds",
     [
         (lambda: web.Response(status=429, headers={"Retry-After": "7"}), 7),
-        (lambda: web.Response(status=429, headers={"Retry-After": "86400"}), MAX_REST_SECONDS),
+        (lambda: web.Response(status=429, headers={"Retry-After": "86400"}), POLICY.max_rest_seconds),
         (lambda: web.Response(status=429, headers={"Retry-After": "soon"}), 1),
         (RpcRefusal(-32005, "too many requests"), 1),
     ],
@@ -211,7 +213,9 @@ async def test_an_endpoint_that_keeps_silent_about_its_head_holds_nobody_up() ->
         stack.callback(silence.set)
         answering = await stack.enter_async_context(scripted_endpoint(other))
         session = await stack.enter_async_context(ClientSession())
-        pool = PoolProvider([silent, answering], session, (), chain_id=7, probe_timeout_seconds=0.05)
+        pool = PoolProvider(
+            [silent, answering], session, (), chain_id=7, policy=PoolPolicy(probe_timeout_seconds=0.05)
+        )
         assert (await ask(pool, *BALANCE))["result"] == "0x2"
         assert [state.last_error_code for state in pool.states()] == ["rpc-timeout", None]
 
@@ -248,7 +252,7 @@ async def test_the_head_never_goes_back_to_a_lagging_replica_until_patience_is_o
         assert (error.code, error.details) == ("endpoint-lagging", {"head": 7, "needed": 10})
         assert behind.seen["eth_getBalance"] == 0
         # A chain that was reset is another matter: nobody has the old head any more.
-        clock.now += HEAD_PATIENCE_SECONDS + 1
+        clock.now += POLICY.head_patience_seconds + 1
         assert (await ask(pool, *BALANCE))["result"] == "0x1"
 
 

@@ -48,3 +48,12 @@ def test_a_spent_nonce_is_told_from_other_refusals() -> None:
     assert refusals.is_nonce_used(error(-32010, "OldNonce"))
     assert not refusals.is_nonce_used(error(-32000, "nonce too high"))
     assert not refusals.is_nonce_used(error(-32000, "insufficient funds"))
+
+
+@pytest.mark.parametrize(
+    "message",
+    ["replacement transaction underpriced", "Replacement transaction underpriced", "ReplacementNotAllowed"],
+)
+def test_a_nonce_that_another_transaction_waits_under_is_told_from_other_refusals(message: str) -> None:
+    assert refusals.is_replacement(error(-32000, message))
+    assert not refusals.is_replacement(error(-32000, "transaction underpriced"))

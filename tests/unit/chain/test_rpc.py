@@ -147,7 +147,7 @@ async def test_an_address_without_our_contract_is_missing_it() -> None:
 
 async def test_a_chain_without_a_base_fee_is_not_supported() -> None:
     block = {"number": "0x1", "hash": "0x" + "00" * 32, "timestamp": "0x1"}
-    error = await refusal(lambda *_: block, Rpc.fees)
+    error = await refusal(lambda *_: block, Rpc.market)
     assert error.code == "chain-unsupported"
 
 

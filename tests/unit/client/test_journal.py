@@ -159,8 +159,8 @@ async def test_only_the_user_may_read_it(journal: SqliteJournal, tmp_path: Path)
 
 async def test_a_book_finds_out_what_an_interrupted_write_did(journal: SqliteJournal) -> None:
     book = Book(journal, await journal.create(make_record()), lambda: 1)
-    purse, call = begin_call(book.purse, "echo", b"{}", 1)
-    writing = asyncio.create_task(book.begin(purse, CallRecord(call, b"")))
+    _, call = begin_call(book.purse, "echo", b"{}", 1)
+    writing = asyncio.create_task(book.begin(CallRecord(call, b"")))
     await asyncio.sleep(0)
     writing.cancel()
     with pytest.raises(asyncio.CancelledError):

@@ -1,5 +1,6 @@
 """The durable record of signed sessions: heads follow from it, and it refuses what must never be signed."""
 
+import asyncio
 import sqlite3
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -15,7 +16,7 @@ from aioum.client.journal_rows import fixed_values, mutable_values
 from aioum.client.records import CallPhase, CallRecord, SessionRecord
 from aioum.client.sqlite_writer import JournalError
 from aioum.core.errors import PolicyRefused
-from aioum.core.purse import Outstanding, accept_answer, begin_call
+from aioum.core.purse import Outstanding, begin_call
 from aioum.core.submission.chain import genesis, paid_session_id
 from aioum.core.types import Bytes32
 from tests.unit.client.records import ROSTER, make_record, signed_call
@@ -37,21 +38,24 @@ def head_of(record: SessionRecord, seat: str) -> Bytes32:
 
 async def begun(book: Book, seat: str, name: str) -> CallRecord:
     """One more signed call, kept and not answered."""
-    purse, call = begin_call(book.purse, "echo", REQUEST, 10)
+    _, call = begin_call(book.purse, "echo", REQUEST, 10, max_open=9)
     head = book.seats.head(seat)
     assert head is not None
     record = signed_call(book.record.channel_id, call, head, seat, name)
-    await book.begin(purse, record)
+    await book.begin(record)
     return record
 
 
 async def answered(book: Book, seat: str, name: str) -> CallRecord:
     """One more signed call with its answer."""
-    record = await begun(book, seat, name)
+    return await answer(book, await begun(book, seat, name))
+
+
+async def answer(book: Book, record: CallRecord) -> CallRecord:
+    """The call with its answer."""
     receipt = signed_receipt(record.call, book.record.channel_id, b"ok")
-    purse = accept_answer(book.purse, record.call, b"ok", receipt.receipt)
     done = replace(record, phase=CallPhase.ANSWERED, status=200, response=b"ok", receipt=receipt)
-    await book.answer(purse, done)
+    await book.answer(done)
     return done
 
 
@@ -124,6 +128,69 @@ async def test_a_kept_envelope_is_never_replaced(journal: SqliteJournal, name: s
     funded = replace(kept, call=replace(call, amount=20), signature=b"\x0d" * 65)
     await journal.save(record, [funded])
     assert await journal.calls(record.channel_id) == [funded]
+
+
+async def test_several_calls_without_an_answer_come_back_with_those_answered_beyond_them(
+    journal: SqliteJournal, tmp_path: Path
+) -> None:
+    book = Book(journal, await journal.create(make_record(roster=ROSTER)), lambda: 1)
+    first = await answered(book, "client", "a")
+    second = await begun(book, "client", "b")
+    third = await answer(book, await begun(book, "researcher", "c"))
+    fourth = await begun(book, "researcher", "d")
+    assert book.purse.spent == 20
+    await journal.aclose()
+    again = SqliteJournal(tmp_path / "sessions.sqlite3")
+    loaded = await Book.load(again, book.record.channel_id, lambda: 1)
+    assert loaded.record == book.record
+    assert (loaded.open, loaded.answered) == ([second, fourth], [first])
+    assert (loaded.answered_at(2), loaded.answered_at(1)) == (third, None)
+    assert [item.index for item in loaded.purse.ahead] == [2]
+    # Heads are retained up to the first call of a seat that has no answer.
+    assert second.envelope is not None
+    assert fourth.envelope is not None
+    assert loaded.retained_heads == {
+        "client": second.envelope.prev_head, "researcher": fourth.envelope.prev_head,
+    }  # fmt: skip
+    await answer(loaded, second)
+    assert [entry.index for entry in loaded.entries] == [0, 1, 2]
+    assert (loaded.purse.next_index, loaded.purse.ahead) == (3, ())
+    await again.aclose()
+
+
+async def test_answers_that_arrive_together_are_all_written(journal: SqliteJournal) -> None:
+    book = Book(journal, await journal.create(make_record(roster=ROSTER)), lambda: 1)
+    calls = [await begun(book, "client", str(number)) for number in range(8)]
+    await asyncio.gather(
+        *(answer(book, call) for call in reversed(calls)), begun(book, "client", "8"), book.observe(7, None)
+    )
+    assert (book.purse.next_index, book.purse.spent, len(book.open)) == (8, 80, 1)
+    assert book.purse.deposit == 7
+    assert await journal.load(book.record.channel_id) == book.record
+
+
+async def test_an_answer_after_an_interrupted_write_misses_nothing(journal: SqliteJournal) -> None:
+    book = Book(journal, await journal.create(make_record(roster=ROSTER)), lambda: 1)
+    first, second = await begun(book, "client", "a"), await begun(book, "client", "b")
+    writing = asyncio.create_task(answer(book, first))
+    await asyncio.sleep(0)
+    writing.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await writing
+    await answer(book, second)
+    assert await journal.load(book.record.channel_id) == book.record
+    assert [entry.index for entry in book.entries] == [0, 1][: book.purse.next_index]
+    assert book.purse.spent == 10 * (2 - len(book.open))
+
+
+async def test_a_second_unsigned_call_without_an_answer_is_refused_by_the_file_itself(
+    journal: SqliteJournal,
+) -> None:
+    record = await journal.create(make_record())
+    record = await journal.save(record, [CallRecord(Outstanding(0, "echo", REQUEST, 1, 1), b"")])
+    with pytest.raises(JournalError) as caught:
+        await journal.save(record, [CallRecord(Outstanding(1, "echo", REQUEST, 1, 2), b"")])
+    assert caught.value.code == "journal-failed"
 
 
 async def test_a_signed_call_is_not_given_up(journal: SqliteJournal) -> None:

@@ -138,6 +138,20 @@ def test_a_signed_session_admits_in_index_order_up_to_its_limit() -> None:
     assert _refused(state, _signed(pen, 5, 500)).code == "cursor-out-of-order"
 
 
+def test_calls_that_were_overtaken_hold_the_session_up_only_when_many_wait_for_them() -> None:
+    limits, state, pen = Limits(max_in_flight=4, max_ahead=3), SIGNED, Pen(CHANNEL)
+    state, first = _next(state, pen, 900)
+    for _ in range(3):
+        assert len(state.ahead) < limits.max_ahead
+        state, call = _next(state, pen, 900)
+        state = record(state, call, OK, limits).state
+    with pytest.raises(AioumError) as caught:
+        admit(state, _signed(pen, 4, 900), None, limits)
+    assert (caught.value.code, state.in_flight) == ("too-many-in-flight", 1)
+    state = record(state, first, OK, limits).state
+    assert isinstance(admit(state, _signed(pen, 4, 900), None, limits), Admitted)
+
+
 def test_a_seat_that_is_out_of_turn_hears_index_and_head_that_were_expected() -> None:
     genesis = Pen(CHANNEL).head
     expected = {"expectedIndex": 0, "expectedHead": encode_base64(genesis)}

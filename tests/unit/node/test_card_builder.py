@@ -57,7 +57,7 @@ async def test_card_says_what_tools_and_settings_say() -> None:
     assert (card.name, card.operator, card.receipt_signer) == ("Words", FACTS.operator, FACTS.receipt_signer)
     assert card.contracts.payment_manager == FACTS.payment_manager
     assert (card.token.symbol, card.token.decimals) == ("DEV", 6)
-    assert (card.min_deposit, card.retention_ms, card.limits.max_in_flight) == (500_000, 604_800_000, 1)
+    assert (card.min_deposit, card.retention_ms, card.limits.max_in_flight) == (500_000, 604_800_000, 16)
     words, clock = card.tools
     assert (words.id, words.description) == ("wordcount", "Counts the words of a text.")
     assert (words.price, words.timeout_seconds) == (1_000, 5)
@@ -102,7 +102,7 @@ async def test_tools_come_from_modules_commands_and_urls(
             ToolSettings(python="shop_of_card_test"),
             ToolSettings(python="shop_of_card_test:c", price="0.01", id="see", timeout_seconds=9),
             ToolSettings(command=("cat",), id="cat", price=2, input_schema_file=Path("schema.json")),
-            ToolSettings(http="http://127.0.0.1:9/x", id="web", price=3, description="Far away"),
+            ToolSettings(http="https://far.example/x", id="web", price=3, description="Far away"),
         ),
     )
 
@@ -150,13 +150,11 @@ async def test_tools_come_from_modules_commands_and_urls(
         (
             {
                 "tools": (
-                    ToolSettings(
-                        http="http://a", id="a", price=1, headers_from_environment={"X": "NOT_SET_1"}
-                    ),
+                    ToolSettings(http="http://a", id="a", price=1, headers_from_files={"X": Path("none")}),
                 )
             },
             (),
-            "config-invalid",
+            "secret-file-missing",
         ),
         (
             {

@@ -1,14 +1,17 @@
 """Keys and folders of a new node."""
 
+import re
 import stat
 import sys
 from pathlib import Path
 
+import click
 import pytest
 
 from aioum.core.errors import AioumError, ConfigError
 from aioum.core.signing import LocalKey
 from aioum.core.transcript import canonical_request
+from aioum_node.cli import main
 from aioum_node.identity import challenge_secret, create_operator, load_identity
 from aioum_node.init import devnet_key, init_node, read_key
 from aioum_node.service import load_tools
@@ -97,6 +100,26 @@ def test_password_that_others_may_read_is_refused(settings: Settings) -> None:
     assert caught.value.code == "password-exposed"
 
 
+@pytest.mark.parametrize(("rights", "opens"), [(0o400, True), (0o440, True), (0o444, False)])
+def test_password_of_systemd_may_be_open_to_the_group_alone(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rights: int, opens: bool
+) -> None:
+    credentials = tmp_path / "credentials"
+    credentials.mkdir()
+    monkeypatch.setenv("CREDENTIALS_DIRECTORY", str(credentials))
+    create_operator(settings, KEY)
+    password = (settings.node_dir / "operator.password").rename(credentials / "operator.password")
+    password.chmod(rights)
+    moved = Settings(node_dir=settings.node_dir, operator_password_file=password)
+
+    if opens:
+        assert load_identity(moved).operator.address == KEY.address
+        return
+    with pytest.raises(ConfigError) as caught:
+        load_identity(moved)
+    assert caught.value.code == "password-exposed"
+
+
 def test_challenge_secret_outlives_a_restart_and_is_private(settings: Settings) -> None:
     first = challenge_secret(settings)
 
@@ -177,3 +200,21 @@ def test_devnet_accounts_are_known_by_number() -> None:
     with pytest.raises(AioumError) as caught:
         devnet_key(10_000)
     assert caught.value.code == "account-unknown"
+
+
+def test_no_option_of_the_command_takes_a_secret() -> None:
+    """A command line is read by every user of the machine. `--token` is a contract."""
+    secret = re.compile("password|secret|key|token|credential")
+    options = [
+        option
+        for command in main.commands.values()
+        for option in command.params
+        if isinstance(option, click.Option) and secret.search(str(option.name)) and option.name != "token"
+    ]
+
+    assert options
+    assert [str(option.name) for option in options if not _names_a_file(option)] == []
+
+
+def _names_a_file(option: click.Option) -> bool:
+    return str(option.name).endswith("_file") or "FILE" in str(option.metavar)

@@ -94,7 +94,7 @@ async def test_service_behind_a_url_answers(template: Path) -> None:
     try:
         assert process.stdout is not None
         url = (await asyncio.wait_for(process.stdout.readline(), 20)).decode().strip()
-        entry = ToolSettings(http=url + "/", id="reading-time", price=1)
+        entry = ToolSettings(http=url + "/", trusted_host="127.0.0.1", id="reading-time", price=1)
         async with load_tools(Settings(tools=(entry,))) as box:
             read = await answer(dict(box.tools), "reading-time", text="a " * 220)
             nonsense = await answer(dict(box.tools), "reading-time", words="none")

@@ -4,7 +4,9 @@ from pathlib import Path
 import pytest
 
 from aioum.core.ledger import Limits, Phase, finalize
+from aioum.core.merkle import root_of
 from aioum.core.problem import PROBLEM_CONTENT_TYPE, problem_code
+from aioum.core.transcript import frontier_root, node_hash
 from aioum.core.types import ChannelId
 from aioum_node.recovery import interrupt_session, recover_interrupted
 from aioum_node.retention import RetentionLoop, remove_old
@@ -56,6 +58,26 @@ async def test_interrupting_one_session_leaves_the_others_calls_alone(store: Sql
     assert {channel_id for channel_id, _ in await store.unrecorded()} == {channel(2)}
     late = await store.record(channel(1), 69, answer("late"), NOW_MS)
     assert (late.won, late.call.charge) == (False, 0)
+
+
+async def test_calls_that_ended_before_the_interrupted_ones_keep_answer_charge_and_place(
+    store: SqliteStore,
+) -> None:
+    await admitted_signed(store, 1, 100)
+    ended = {index for index in range(100) if index % 7 == 3 or 60 < index < 70}
+    for index in sorted(ended):
+        await store.record(channel(1), index, answer(f"r{index}"), NOW_MS)
+    stored = await store.session(channel(1))
+    assert stored is not None
+    await interrupt_session(store, stored, NOW_MS)
+    after = await store.session(channel(1))
+    assert after is not None
+    calls = await store.calls(channel(1), 0, 100)
+    assert {call.index for call in calls if call.charge} == ended
+    assert (after.state.drained, after.state.ahead, after.state.reserved) == (True, (), 0)
+    assert after.state.spent == len(ended) * PRICE
+    leaves = [call.leaf for call in calls if call.leaf is not None]
+    assert frontier_root(after.state.frontier) == root_of(leaves, node_hash)
 
 
 async def test_only_final_sessions_older_than_the_limit_are_removed(store: SqliteStore) -> None:

@@ -3,10 +3,11 @@ from dataclasses import replace
 import pytest
 
 from aioum.chain.model import BlockRef, ChainSession
-from aioum.core import ledger
+from aioum.core import ledger, suspicion
 from aioum.core.ledger import Admitted, Limits, Phase, SessionState
 from aioum.core.types import ZERO_BYTES32, Address, Bytes32
 from aioum_node import settlement_rules as rules
+from aioum_node.kept_vouchers import KeptVoucher
 from aioum_node.settlement_rules import ChainView, SettlePolicy
 from aioum_node.store.port import StoredSession
 from tests.unit.node.store.samples import NOW_MS, PRICE, answer, channel, facts, opened, request
@@ -157,9 +158,63 @@ def test_more_settled_than_spent_stops() -> None:
     assert step(stored(sealed(played(3))), look) == rules.Stop("settled-above-spent")
 
 
-def test_a_deposit_below_the_accepted_voucher_stops() -> None:
-    look = view(on_chain(deposit=3 * PRICE - 1))
-    assert step(stored(sealed(played(3))), look) == rules.Stop("deposit-below-voucher")
+def below_the_voucher(*, requested_ago_seconds: int | None = None) -> rules.Cover:
+    """Three calls were paid, and the deposit covers two and a half."""
+    requested_at = 0 if requested_ago_seconds is None else CHAIN_TIME - requested_ago_seconds
+    newest = on_chain(deposit=5 * PRICE // 2, close_requested_at=requested_at)
+    decided = step(stored(sealed(played(3))), view(newest))
+    assert isinstance(decided, rules.Cover)
+    return decided
+
+
+def test_a_deposit_below_the_accepted_voucher_asks_for_one_that_it_covers() -> None:
+    cover = below_the_voucher()
+    assert cover.settlement == ledger.settlement_of(sealed(played(3)))
+    assert (cover.deposit, cover.settled, cover.is_last_chance) == (5 * PRICE // 2, 0, False)
+    assert below_the_voucher(requested_ago_seconds=600).is_last_chance
+    assert not below_the_voucher(requested_ago_seconds=599).is_last_chance
+
+
+def test_what_is_settled_already_needs_no_voucher_and_no_deposit() -> None:
+    state = sealed(played(3))
+    newest = on_chain(deposit=5 * PRICE // 2, settled=3 * PRICE)
+    assert step(stored(state), view(newest)) == rules.Settle(ledger.settlement_of(state))
+
+
+def test_an_earlier_voucher_that_pays_for_everything_settles_everything() -> None:
+    free_call = replace(played(3), spent=2 * PRICE, failures=1)
+    look = view(on_chain(deposit=5 * PRICE // 2))
+    cover = step(stored(sealed(free_call)), look)
+    assert isinstance(cover, rules.Cover)
+    decided = rules.covered(cover, KeptVoucher(2 * PRICE, b"two"))
+    assert isinstance(decided, rules.Settle)
+    settlement = decided.settlement
+    assert (settlement.voucher_amount, settlement.capture, settlement.signature) == (
+        2 * PRICE,
+        2 * PRICE,
+        b"two",
+    )
+    assert (settlement.root, settlement.call_count) == (cover.settlement.root, 3)
+
+
+def test_an_earlier_voucher_that_pays_for_a_part_settles_it_only_when_the_client_is_about_to_withdraw() -> (
+    None
+):
+    voucher = KeptVoucher(2 * PRICE, b"two")
+    for early in (below_the_voucher(), below_the_voucher(requested_ago_seconds=599)):
+        assert rules.covered(early, voucher) == rules.Stop("deposit-below-voucher")
+    late = below_the_voucher(requested_ago_seconds=600)
+    decided = rules.covered(late, voucher)
+    assert isinstance(decided, rules.Settle)
+    assert (decided.settlement.voucher_amount, decided.settlement.capture) == (2 * PRICE, 2 * PRICE)
+    assert (decided.settlement.root, decided.settlement.call_count) == (late.settlement.root, 3)
+
+
+def test_without_a_voucher_that_brings_anything_nothing_is_settled() -> None:
+    late = below_the_voucher(requested_ago_seconds=600)
+    assert rules.covered(late, None) == rules.Stop("deposit-below-voucher")
+    paid_before = replace(late, settled=2 * PRICE)
+    assert rules.covered(paid_before, KeptVoucher(2 * PRICE, b"two")) == rules.Stop("deposit-below-voucher")
 
 
 def test_a_channel_that_the_chain_does_not_know_is_never_settled_nor_sealed() -> None:
@@ -206,3 +261,57 @@ def test_an_anchored_root_seals_at_once() -> None:
     anchored = on_chain(root=Bytes32(b"\x01" * 32), call_count=1)
     after = rules.observed(played(1), newest=anchored, final=on_chain())
     assert (after.phase, after.seal_reason) == (Phase.SEALED, "root-anchored")
+
+
+# --- restored stores ---
+
+
+def test_a_suspect_session_waits_for_its_evidence_whatever_the_chain_or_the_clock_says() -> None:
+    state = suspicion.suspect(played(3))
+    for newest in (on_chain(), on_chain(close_requested_at=CHAIN_TIME - 800), on_chain(settled=PRICE)):
+        assert step(stored(state, idle_seconds=10_000), view(newest)) == rules.Wait("session-suspect")
+
+
+def test_a_suspect_session_that_is_over_on_the_chain_is_over_and_no_alert() -> None:
+    state = suspicion.suspect(played(3))
+    over = on_chain(settled=9 * PRICE, finalized_at=CHAIN_TIME, root=Bytes32(b"\x07" * 32), call_count=9)
+    assert step(stored(state), view(over)) == rules.Finalize(None)
+
+
+def test_an_abandoned_session_is_settled_for_nothing_with_calls_under_way_and_where_unpaid_ones_are_not() -> (
+    None
+):
+    state = suspicion.abandon(suspicion.suspect(in_flight(played(3))))
+    policy = replace(POLICY, settle_unpaid=False)
+    decided = rules.next_step(stored(state), view(on_chain()), NOW_MS, policy)
+    assert isinstance(decided, rules.Settle)
+    settlement = decided.settlement
+    assert (settlement.capture, settlement.call_count, settlement.root) == (0, 0, ZERO_BYTES32)
+    over = on_chain(finalized_at=CHAIN_TIME)
+    assert rules.next_step(stored(state), view(over), NOW_MS, policy) == rules.Finalize(None)
+
+
+def test_an_abandoned_session_keeps_the_root_that_a_newer_store_had_anchored() -> None:
+    state = suspicion.abandon(suspicion.suspect(played(3)))
+    decided = step(stored(state), view(on_chain(root=Bytes32(b"\x07" * 32), call_count=9)))
+    assert isinstance(decided, rules.Settle)
+    settlement = decided.settlement
+    assert (settlement.capture, settlement.call_count, settlement.root) == (0, 9, Bytes32(b"\x07" * 32))
+
+
+@pytest.mark.parametrize(
+    ("newest", "phase"),
+    [
+        (on_chain(root=Bytes32(b"\x07" * 32), call_count=4), Phase.SUSPECT),
+        (on_chain(settled=3 * PRICE + 1), Phase.SUSPECT),
+        (on_chain(settled=3 * PRICE), Phase.OPEN),
+        (on_chain(root=Bytes32(b"\x07" * 32), call_count=3), Phase.SEALED),
+    ],
+)
+def test_an_open_session_of_which_the_chain_holds_more_than_the_record_is_suspect(
+    newest: ChainSession, phase: Phase
+) -> None:
+    assert rules.observed(played(3), newest=newest, final=newest).phase is phase
+    if phase is Phase.SUSPECT:
+        # One that was sealed here is a person's to look at, as before.
+        assert rules.observed(sealed(played(3)), newest=newest, final=newest).phase is Phase.SEALED

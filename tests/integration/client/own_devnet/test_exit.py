@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 import pytest
+from aiohttp import web
 
 from aioum.chain.client import Chain
 from aioum.chain.model import ChainSession
@@ -14,6 +15,7 @@ from aioum.core.errors import ChainError, OutcomeUnknown, PolicyRefused
 from aioum.core.types import ChannelId
 from aioum.devnet.running import RunningDevnet
 from tests.integration.client.conftest import MakeMarketplace
+from tests.integration.client.faulty_proxy import faulty_proxy
 from tests.integration.client.scripted_operator import ScriptedOperator, card_json, serving
 from tests.integration.conftest import FundedAccount
 
@@ -116,6 +118,54 @@ async def test_an_exit_that_was_begun_is_finished_by_a_restarted_client(
             final = await chain.session(session.channel_id)
             assert final is not None
             assert final.opened_at == requested.opened_at
+
+
+async def never_answers(request: web.Request) -> web.Response:
+    await asyncio.Event().wait()
+    raise AssertionError("it never answers")
+
+
+async def test_with_calls_out_to_an_operator_that_takes_connections_and_never_answers_an_exit_completes(
+    marketplace: MakeMarketplace,
+    chain: Chain,
+    devnet: RunningDevnet,
+    operator: FundedAccount,
+    payer: FundedAccount,
+) -> None:
+    silent = web.Application()
+    silent.router.add_route("*", "/{path:.*}", never_answers)
+    before = await chain.token_balance(devnet.token, payer.key.address)
+    card = card_json(chain, operator.key, devnet.token, limits={"maxInFlight": 4})
+    scripted = ScriptedOperator(chain, operator.key, operator.sender, card)
+    async with serving(scripted.app()) as url, faulty_proxy(url) as (proxy, scripted.url):
+        await scripted.register()
+        async with marketplace() as market:
+            session = await market.open(scripted.url, deposit=1_000)
+            await session.call("echo", text="1")
+            async with serving(silent) as proxy.upstream:
+                calls = [asyncio.ensure_future(session.call("echo", text=str(n))) for n in range(3)]
+                while session.authorized < 400:
+                    await asyncio.sleep(0)
+                # The program ends with three calls out, and the next one begins the exit and ends as well.
+                for call in calls:
+                    call.cancel()
+                await asyncio.gather(*calls, return_exceptions=True)
+        async with serving(silent) as proxy.upstream:
+            async with marketplace() as market:
+                second = await market.resume(session.channel_id)
+                assert second.unattended
+                exiting = asyncio.ensure_future(second.exit())
+                await until(chain, session.channel_id, lambda found: found.is_closing)
+                exiting.cancel()
+                await asyncio.gather(exiting, return_exceptions=True)
+            await devnet.increase_time(await chain.grace_period_seconds())
+            async with marketplace() as market:
+                third = await market.resume(session.channel_id)
+                assert third.phase is SessionPhase.EXITING
+                closed = await third.exit()
+    assert (closed.settled, closed.refunded, closed.call_count) == (0, 1_000, 0)
+    assert await chain.token_balance(devnet.token, payer.key.address) == before
+    assert (third.phase, third.stopped) == (SessionPhase.CLOSED, "session-closed")
 
 
 async def test_an_operator_that_settles_in_the_grace_period_ends_the_exit(

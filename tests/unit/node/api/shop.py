@@ -8,7 +8,7 @@ import itertools
 import json
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -44,7 +44,7 @@ from aioum_node.readiness import Readiness
 from aioum_node.registration import Registration, make_terms
 from aioum_node.service import ServiceTool, ToolFunction, load_tools
 from aioum_node.settings import Settings
-from aioum_node.store.port import SessionFacts
+from aioum_node.store.port import SessionFacts, Store
 from aioum_node.store.sqlite import SqliteStore
 from tests.pens import ROSTER, Pen
 
@@ -92,7 +92,7 @@ class Shop:
 
     http: TestClient[web.Request, web.Application]
     admin: TestClient[web.Request, web.Application]
-    store: SqliteStore
+    store: Store
     edge: Edge
     readiness: Readiness
     offer: Offer
@@ -219,9 +219,14 @@ async def running_shop(
     earlier: Sequence[Offer] = (),
     clients: ClientSignatures | None = None,
     drop_tools: Sequence[str] = (),
+    shared: Callable[[Limits], AbstractAsyncContextManager[Store]] | None = None,
     **settings: Any,
 ) -> AsyncIterator[Shop]:
-    """Serve `functions`; `earlier` cards are kept as if they had been offered before."""
+    """Serve `functions`; `earlier` cards are kept as if they had been offered before.
+
+    Args:
+        shared: opens the store, instead of one in `folder`.
+    """
     chosen = Settings(node_dir=folder, **{"max_unpaid_calls": 100, **settings})
     async with AsyncExitStack() as stack:
         box = await stack.enter_async_context(load_tools(chosen, functions))
@@ -233,8 +238,12 @@ async def running_shop(
         offer = build_card(chosen, tools, facts)
         for tool_id in drop_tools:
             del tools[tool_id]
-        limits = Limits(max_in_flight=1, max_unpaid_calls=chosen.max_unpaid_calls)
-        store = await stack.enter_async_context(SqliteStore(folder / "store.sqlite3", limits))
+        limits = Limits(chosen.max_in_flight, chosen.max_unpaid_calls)
+        store: Store
+        if shared is None:
+            store = await stack.enter_async_context(SqliteStore(folder / "store.sqlite3", limits))
+        else:
+            store = await stack.enter_async_context(shared(limits))
         for card in (offer, *earlier):
             await store.put_card(card.descriptor_hash, card.canonical)
         rpc = await stack.enter_async_context(Rpc(f"http://127.0.0.1:{unused_port()}"))

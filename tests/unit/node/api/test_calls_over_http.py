@@ -122,6 +122,18 @@ async def test_failed_call_is_recorded_costs_nothing_and_keeps_its_bytes_on_retr
     assert (retry.body, retry.headers["Aioum-Receipt"]) == (first.body, first.headers["Aioum-Receipt"])
 
 
+@pytest.mark.parametrize("tool_id", ["give_up", "exhausted"])
+async def test_tool_that_ends_like_a_cancelled_or_exhausted_one_has_failed_at_once(
+    shop: Shop, tool_id: str
+) -> None:
+    channel = await shop.open_session()
+
+    reply = await shop.pay(channel, PRICE, tool_id, {})
+
+    assert (reply.status, problem_code(reply.body)) == (500, "tool-failed")
+    assert reply.receipt.receipt.charge == 0
+
+
 async def test_call_after_a_failure_pays_for_itself_alone(shop: Shop) -> None:
     channel = await shop.open_session()
     await shop.pay(channel, PRICE, "fail", {})

@@ -47,7 +47,9 @@ def test_every_failure_is_documented_with_its_status(repository: Path) -> None:
         (Refused(""), 409),
         (ChainError("", code="rpc-timeout"), 503),
         (OutcomeUnknown(""), 503),
-        (AioumError("", code="store-failed"), 500),
+        (AioumError("", code="store-corrupt"), 500),
+        (AioumError("", code="store-failed"), 503),
+        (OutcomeUnknown("", code="watermark-failed"), 503),
         (AioumError("", code="store-busy"), 503),
     ],
 )
@@ -56,13 +58,27 @@ def test_code_without_a_row_has_the_status_of_its_kind(error: AioumError, status
 
 
 def test_internal_error_tells_nothing_of_what_broke() -> None:
-    error = AioumError("disk /secret full", code="store-failed", hint="secret", details={"path": "/secret"})
+    error = AioumError("disk /secret full", code="store-corrupt", hint="secret", details={"path": "/secret"})
 
     response = refusal(error, 500, retry_after_seconds=1)
 
     assert isinstance(response.body, bytes)
     assert b"secret" not in response.body
     assert b"internal-error" in response.body
+
+
+@pytest.mark.parametrize("kind", [AioumError, OutcomeUnknown])
+def test_store_that_is_away_is_one_to_come_back_to_and_tells_nothing_of_where_it_is(
+    kind: type[AioumError],
+) -> None:
+    error = kind("10.0.0.5 is down", code="store-failed", hint="10.0.0.5", details={"outcome": "10.0.0.5"})
+
+    response = refusal(error, status_of(error, signature_status=402), retry_after_seconds=7)
+
+    assert (response.status, response.headers["Retry-After"]) == (503, "7")
+    assert isinstance(response.body, bytes)
+    assert b"10.0.0.5" not in response.body
+    assert b"store-busy" in response.body
 
 
 def test_title_of_a_failure_is_bounded() -> None:

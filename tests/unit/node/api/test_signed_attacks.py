@@ -23,7 +23,7 @@ HEY = canonical_request("shout", {"text": "hey"}).encode()
 @pytest.fixture
 async def shop(tmp_path: Path) -> AsyncIterator[Shop]:
     ran.clear()
-    async with running_shop(tmp_path, FUNCTIONS) as running:
+    async with running_shop(tmp_path, FUNCTIONS, turn_wait_ms=0) as running:
         yield running
 
 
@@ -85,9 +85,11 @@ async def test_wrong_head_and_wrong_cursor_hear_what_is_expected_and_change_noth
 
 async def test_position_is_judged_before_limits_and_these_before_the_signature(shop: Shop) -> None:
     pen = await shop.open_signed()
-    elsewhere, here = forged(pen.draft(HEY, 1)), forged(pen.draft(HEY, 0))
+    elsewhere, soon, here = (forged(pen.draft(HEY, cursor)) for cursor in (16, 1, 0))
 
-    assert outcome(await shop.ask(pen, 1, PRICE, envelope=elsewhere, body=b"{"))[1] == "cursor-out-of-order"
+    assert outcome(await shop.ask(pen, 16, PRICE, envelope=elsewhere, body=b"{"))[1] == "cursor-out-of-order"
+    assert outcome(await shop.ask(pen, 1, PRICE, envelope=soon, body=b"{"))[1] == "json-syntax"
+    assert outcome(await shop.ask(pen, 1, PRICE, envelope=soon))[1] == "bad-signature"
     assert outcome(await shop.ask(pen, 0, PRICE, envelope=here, body=b"{"))[1] == "json-syntax"
     assert outcome(await shop.ask(pen, 0, PRICE, envelope=here, signature=b""))[1] == "bad-signature"
     assert outcome(await shop.ask(pen, 0, PRICE, envelope=pen.draft(HEY, 0), signature=b""))[1] == (

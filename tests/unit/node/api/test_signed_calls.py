@@ -126,21 +126,6 @@ async def test_of_two_envelopes_on_one_head_at_once_one_runs(shop: Shop) -> None
     assert [item["cursor"] for item in (await numbers(shop, pen))["equivocations"]] == [0]
 
 
-async def test_one_call_of_a_signed_session_is_in_flight_at_a_time(shop: Shop) -> None:
-    pen = await shop.open_signed()
-    running = asyncio.create_task(shop.ask(pen, 0, PRICE, "wait"))
-    await until(lambda: ran == ["wait"])
-    waiting = pen.sign(HEY, 1)
-
-    early = await shop.ask(pen, 1, 2 * PRICE, envelope=waiting)
-    gates[-1].set()
-    await running
-    late = await shop.ask(pen, 1, 2 * PRICE, envelope=waiting)
-
-    assert (early.status, early.code) == (429, "too-many-in-flight")
-    assert (late.status, receipt_of(late)) == (200, (1, PRICE))
-
-
 @pytest.mark.parametrize(
     ("tool", "arguments", "status", "code"),
     [

@@ -37,4 +37,15 @@ async def gift() -> str:
     return "free"
 
 
-FUNCTIONS = (shout, measure, fail, wait, gift)
+@tool(price=PRICE)
+async def give_up() -> str:
+    """Ends as a library does whose own task was cancelled."""
+    raise asyncio.CancelledError
+
+
+@tool(price=PRICE)
+def exhausted() -> str:
+    return str(next(iter(())))
+
+
+FUNCTIONS = (shout, measure, fail, wait, gift, give_up, exhausted)

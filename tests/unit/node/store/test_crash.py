@@ -8,7 +8,7 @@ from aioum.core.merkle import root_of
 from aioum.core.problem import problem_code
 from aioum.core.transcript import EMPTY_ROOT, frontier_root, leaf_hash, node_hash
 from aioum_node.recovery import recover_interrupted
-from aioum_node.store.port import StoredSession
+from aioum_node.store.port import Store, StoredSession
 from aioum_node.store.sqlite import STORE_FILE, SqliteStore
 from tests.unit.node.store.samples import NOW_MS
 
@@ -37,7 +37,7 @@ def write_until_killed(repository: Path, path: Path, lines: int, acknowledged: A
                 process.kill()
 
 
-async def check(store: SqliteStore, stored: StoredSession, acknowledged: Acknowledged) -> None:
+async def check(store: Store, stored: StoredSession, acknowledged: Acknowledged) -> None:
     state, session = stored.state, stored.facts.session_id
     calls = await store.calls(state.channel_id, 0, 1 << 24)
     assert [call.index for call in calls] == list(range(state.admitted))

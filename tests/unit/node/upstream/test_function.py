@@ -4,7 +4,6 @@ import asyncio
 import sys
 import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -16,13 +15,17 @@ from aioum.core.problem import problem_bytes, problem_code
 from aioum.core.transcript import canonical_request
 from aioum_node.tools import ToolError
 from aioum_node.upstream.function import FunctionUpstream
+from aioum_node.upstream.threads import FunctionThreads
 
 
 async def run(function: Callable[..., Any], *, timeout_seconds: float = 30, **arguments: Any) -> Answer:
-    with ThreadPoolExecutor(2) as executor:
-        upstream = FunctionUpstream(function, tool_id="tested", executor=executor, max_response_bytes=100)
-        request = canonical_request("tested", arguments).encode()
+    threads = FunctionThreads(2)
+    upstream = FunctionUpstream(function, tool_id="tested", threads=threads, max_response_bytes=100)
+    request = canonical_request("tested", arguments).encode()
+    try:
         return await upstream.run(arguments, request, timeout_seconds)
+    finally:
+        threads.close()
 
 
 def code_of(answer: Answer) -> str | None:
@@ -134,12 +137,60 @@ async def test_tool_error_tells_the_client_why() -> None:
 
 async def test_function_that_takes_too_long_is_a_timeout() -> None:
     release = threading.Event()
-    with ThreadPoolExecutor(1) as executor:
-        upstream = FunctionUpstream(release.wait, tool_id="tested", executor=executor, max_response_bytes=100)
-        answer = await upstream.run({}, canonical_request("tested", {}).encode(), 0.01)
-        release.set()
+    threads = FunctionThreads(1)
+    upstream = FunctionUpstream(release.wait, tool_id="tested", threads=threads, max_response_bytes=100)
+    answer = await upstream.run({}, canonical_request("tested", {}).encode(), 0.01)
+    release.set()
+    threads.close()
 
     assert code_of(answer) == "tool-timeout"
+
+
+async def test_calls_behind_a_stuck_function_leave_nothing_behind_and_a_free_thread_is_used_again() -> None:
+    release, stuck, threads = threading.Event(), threading.Event(), FunctionThreads(1)
+    runs: list[int] = []
+
+    def hang() -> None:
+        stuck.set()
+        release.wait()
+
+    hanging = asyncio.create_task(threads.run(hang))
+    await asyncio.to_thread(stuck.wait)
+    hanging.cancel()
+    upstream = FunctionUpstream(
+        lambda: runs.append(1), tool_id="tested", threads=threads, max_response_bytes=100
+    )
+    request = canonical_request("tested", {}).encode()
+    late = [await upstream.run({}, request, 0.001) for _ in range(50)]
+    release.set()
+    after = await upstream.run({}, request, 30)
+    threads.close()
+
+    assert {code_of(answer) for answer in late} == {"tool-timeout"}
+    assert after.response == b"null"
+    assert runs == [1]
+
+
+async def test_function_that_ends_after_its_loop_harms_nothing() -> None:
+    release, ended = threading.Event(), threading.Event()
+
+    def late() -> None:
+        release.wait()
+        ended.set()
+
+    def leave() -> None:
+        async def call() -> None:
+            threads = FunctionThreads(1)
+            upstream = FunctionUpstream(late, tool_id="tested", threads=threads, max_response_bytes=100)
+            await upstream.run({}, canonical_request("tested", {}).encode(), 0.01)
+            threads.close()
+
+        asyncio.run(call())
+
+    await asyncio.to_thread(leave)
+    release.set()
+
+    assert await asyncio.to_thread(ended.wait, 10)
 
 
 async def test_coroutine_that_takes_too_long_is_cancelled() -> None:

@@ -3,15 +3,18 @@
 import asyncio
 import gzip
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
+from urllib.parse import urlsplit
 
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer, unused_port
 
+from aioum.core.errors import ConfigError
 from aioum.core.ledger import Answer
 from aioum.core.problem import problem_code
 from aioum.core.wire import JsonObject
+from aioum_node.upstream.addresses import require_upstream_url
 from aioum_node.upstream.http import HttpUpstream
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -25,7 +28,9 @@ async def served(handler: Handler) -> AsyncIterator[str]:
         yield str(server.make_url("/tool"))
 
 
-async def post(url: str, *, arguments: JsonObject | None = None, timeout_seconds: float = 30) -> Answer:
+async def post(
+    url: str, *, arguments: JsonObject | None = None, timeout_seconds: float = 30, trusted: bool = True
+) -> Answer:
     upstream = HttpUpstream(
         url,
         tool_id="tested",
@@ -33,6 +38,7 @@ async def post(url: str, *, arguments: JsonObject | None = None, timeout_seconds
         connect_timeout_seconds=5,
         max_connections=4,
         max_response_bytes=1_000,
+        trusted_host=urlsplit(url).hostname if trusted else None,
     )
     try:
         return await upstream.run(arguments or {}, b"{}", timeout_seconds)
@@ -121,3 +127,126 @@ async def test_content_type_that_is_no_text_is_replaced() -> None:
         answer = await post(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/tool")
 
     assert answer == Answer(b"ok", 200, "text/plain; charset=utf-8", failed=False)
+
+
+async def test_what_a_call_says_never_chooses_where_it_is_posted() -> None:
+    async def where(request: web.Request) -> web.Response:
+        return web.Response(text=f"{request.host.partition(':')[0]} {request.raw_path}")
+
+    arguments: JsonObject = {
+        "url": "http://169.254.169.254/",
+        "http": "//elsewhere/",
+        "host": "elsewhere",
+        "path": "../secret",
+        "Host": "elsewhere",
+        "\r\nHost": "elsewhere",
+    }
+    async with served(where) as url:
+        answer = await post(url, arguments=arguments)
+
+    assert answer.response == b"127.0.0.1 /tool"
+
+
+INSIDE = [
+    "127.0.0.1",
+    "127.9.9.9",
+    "0.0.0.0",
+    "10.0.0.1",
+    "172.16.0.1",
+    "192.168.1.1",
+    "169.254.169.254",  # metadata of clouds
+    "100.100.100.200",  # metadata of another
+    "100.64.0.1",
+    "192.0.2.1",
+    "198.18.0.1",
+    "224.0.0.1",
+    "255.255.255.255",
+    "[::]",
+    "[::1]",
+    "[fe80::1]",
+    "[fe80::1%25eth0]",
+    "[fc00::1]",
+    "[fd00:ec2::254]",  # metadata over IPv6
+    "[ff02::1]",
+    "[::ffff:127.0.0.1]",
+    "[::ffff:169.254.169.254]",
+    "[::ffff:7f00:1]",
+    "[::127.0.0.1]",
+    "[64:ff9b::7f00:1]",
+    "[2002:7f00:1::1]",
+    "[2001:db8::1]",
+    "[fec0::1]",
+]
+
+
+@pytest.mark.parametrize("host", INSIDE)
+async def test_address_inside_is_refused_when_the_tools_are_loaded(host: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        await post(f"http://{host}/", trusted=False)
+
+    assert caught.value.code == "upstream-address-refused"
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "localhost",
+        "LOCALHOST",
+        "localhost.",
+        "127.1",
+        "2130706433",
+        "0x7f000001",
+        "0177.0.0.1",
+        "0",
+        "0x7f.1",
+    ],
+)
+async def test_name_that_leads_inside_is_refused_when_it_is_looked_up(host: str) -> None:
+    async def reached(request: web.Request) -> web.Response:
+        return web.Response(text="inside")
+
+    async with served(reached) as url:
+        answer = await post(f"http://{host}:{urlsplit(url).port}/tool", trusted=False)
+
+    assert problem_code(answer.response) == "upstream-unreachable"
+
+
+async def test_host_that_the_operator_trusts_is_reached_also_inside() -> None:
+    async def reached(request: web.Request) -> web.Response:
+        return web.Response(text="inside")
+
+    async with served(reached) as url:
+        answer = await post(f"http://localhost:{urlsplit(url).port}/tool")
+
+    assert answer.response == b"inside"
+
+
+def test_trust_in_another_host_than_the_url_s_is_a_mistake() -> None:
+    with pytest.raises(ConfigError) as caught:
+        require_upstream_url("http://10.0.0.1/", tool_id="t", trusted_host="10.0.0.2")
+
+    assert caught.value.code == "upstream-host-untrusted"
+
+
+@pytest.mark.parametrize(
+    "url", ["http://", "http://[::1/", "http://a:port/", "http://a b/", "http://\u00e4/"]
+)
+def test_text_that_is_no_url_of_a_service_is_a_mistake(url: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        require_upstream_url(url, tool_id="t", trusted_host=None)
+
+    assert caught.value.code == "upstream-url-invalid"
+
+
+async def test_answer_with_headers_over_the_limit_is_unreachable() -> None:
+    async def answer_raw(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"{}")
+        writer.write(b"HTTP/1.1 200 OK\r\nX: " + b"x" * 20_000 + b"\r\nContent-Length: 2\r\n\r\nok")
+        with suppress(ConnectionError):
+            await writer.drain()
+        writer.close()
+
+    async with await asyncio.start_server(answer_raw, "127.0.0.1", 0) as server:
+        answer = await post(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/tool")
+
+    assert problem_code(answer.response) == "upstream-unreachable"

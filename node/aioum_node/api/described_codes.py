@@ -1,0 +1,99 @@
+"""Which reason code each operation of the HTTP edge answers with, and with which status.
+
+The edge's table of codes says the status; this says where. A code of that table which is named nowhere here
+is one that `POST /tools/{toolId}` may answer with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from aioum_node.api.problems import STATUS_OF_CODE
+
+JSON_CODES: Final = (
+    "json-bom",
+    "json-duplicate-key",
+    "json-lone-surrogate",
+    "json-not-utf8",
+    "json-number-not-finite",
+    "json-number-unsafe",
+    "json-syntax",
+    "json-too-deep",
+    "json-trailing-bytes",
+)
+"""Of the JSON loader, each 400; `json-too-large` has a row in the edge's table."""
+
+SIGNATURE_CODES: Final = (
+    "signature-high-s",
+    "signature-invalid",
+    "signature-malformed",
+    "signer-mismatch",
+)
+"""Of a signature that is not the client's: 402 with a call, 401 on session paths."""
+
+CHAIN_FAMILIES: Final = ("block", "chain", "endpoint", "rpc", "signer")
+"""What the codes of a chain endpoint, or of a signer that is elsewhere, begin with; each is 503."""
+
+ANYWHERE: Final[Mapping[str, int]] = {
+    "internal-error": 500,
+    "method-not-allowed": STATUS_OF_CODE["method-not-allowed"],
+    "not-found": STATUS_OF_CODE["not-found"],
+}
+"""Answers that no operation lists: the node broke, or there is no such operation."""
+
+_READ: Final = ("read-access-missing", "read-access-malformed", "read-access-expired", "read-access-too-long")
+_KNOWN_SESSION: Final = ("channel-not-found", "session-elsewhere", "terms-not-ours", "store-busy")
+_ELSEWHERE: Final = frozenset({*ANYWHERE, *_READ, "card-unknown", "call-count-mismatch", "nothing-recorded"})
+"""Rows of the edge's table that no paid call gets."""
+
+
+def _rows(*codes: str, **others: int) -> dict[str, int]:
+    return {code: STATUS_OF_CODE[code] for code in codes} | others
+
+
+def _session_rows(*codes: str, **others: int) -> dict[str, int]:
+    return (
+        _rows(*_KNOWN_SESSION, *codes)
+        | {"hex-invalid": 400, "chain": 503}
+        | dict.fromkeys(SIGNATURE_CODES, 401)
+        | {code.replace("_", "-"): status for code, status in others.items()}
+    )
+
+
+CODES: Final[Mapping[str, Mapping[str, int]]] = {
+    "callTool": (
+        {code: status for code, status in STATUS_OF_CODE.items() if code not in _ELSEWHERE}
+        | dict.fromkeys(JSON_CODES, 400)
+        | dict.fromkeys(SIGNATURE_CODES, 402)
+        | {
+            "action-unsupported": 400,
+            "arguments-invalid": 400,
+            "body-malformed": 400,
+            "hex-invalid": 400,
+            "request-not-portable": 400,
+            "roster-invalid": 400,
+            "submission-malformed": 400,
+            "internal-error": 500,
+            "chain": 503,
+        }
+    ),
+    "describeService": {},
+    "readCard": _rows("card-unknown") | {"hex-invalid": 400},
+    "readSession": _session_rows(*_READ),
+    "readCalls": _session_rows(*_READ, "session-suspect", call_index_invalid=400),
+    "readStatement": _session_rows(*_READ, "nothing-recorded", "session-suspect"),
+    "closeSession": _session_rows(
+        "call-count-mismatch", "session-suspect", "request-timeout", "request-too-large", "json-too-large"
+    )
+    | dict.fromkeys(("body-malformed", "close-request-malformed", *JSON_CODES), 400),
+    "describeApi": {},
+    "checkHealth": {},
+    "checkReadiness": {},
+}
+"""Operation → reason code → status. `chain` stands for every code of CHAIN_FAMILIES."""
+
+
+def codes_of(operation_id: str, status: int) -> tuple[str, ...]:
+    """The codes that an operation answers a status with, sorted."""
+    return tuple(sorted(code for code, its in CODES[operation_id].items() if its == status))

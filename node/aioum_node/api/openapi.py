@@ -1,0 +1,246 @@
+"""The HTTP edge as an OpenAPI 3.1 document, built from the tables that the edge itself answers by.
+
+It is the same for every node: tools, prices and limits are the card's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from aioum import __version__
+from aioum.core.canonical import canonical_bytes
+from aioum.core.problem import PROBLEM_BASE, PROBLEM_CONTENT_TYPE
+from aioum.core.wire import PAYMENT_RECEIPT_HEADER, RECEIPT_HEADER, JsonObject
+from aioum_node.api import described_schemas as schemas
+from aioum_node.api.described_codes import ANYWHERE, CHAIN_FAMILIES, codes_of
+from aioum_node.failures import FAILURES
+
+OPENAPI_PATH: Final = "/openapi.json"
+_JSON: Final = "application/json"
+_ANY: Final = "*/*"
+_TITLES: Final = {
+    200: "The answer",
+    202: "Sealed; ask again until the chain finalized the session",
+    400: "The request is malformed",
+    401: "The session's client has not signed this",
+    402: "To be paid, with a fresh challenge",
+    403: "Paid, but not taken by this node",
+    404: "There is no such thing",
+    408: "The body did not arrive in time",
+    409: "It contradicts what the node has",
+    410: "The session takes no calls any more, or is not here",
+    413: "Too large",
+    429: "Too many at once; try again later",
+    500: "The tool or the node failed",
+    502: "What is behind the tool gave no usable answer",
+    503: "Not now; try again later",
+    504: "The tool took longer than the card allows",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One method of one path.
+
+    Attributes:
+        answers: status → schema of the JSON body, where it is no problem document.
+        refusals: statuses of problem documents.
+        failures: recorded failures have their own statuses, and share those of refusals.
+        security: names of the schemes, one of which is needed; an empty one needs none.
+        always: header names that an answer with that status always has.
+    """
+
+    id: str
+    method: str
+    path: str
+    summary: str
+    answers: dict[int, JsonObject]
+    refusals: Sequence[int] = ()
+    failures: bool = False
+    security: Sequence[str] = ()
+    parameters: Sequence[JsonObject] = ()
+    body: JsonObject | None = None
+    content_type: str = _JSON
+    always: dict[int, Sequence[str]] = field(default_factory=dict)
+
+
+_SESSION_REFUSALS: Final = (400, 401, 403, 410, 503)
+
+OPERATIONS: Final = (
+    Operation(
+        "callTool",
+        "POST",
+        "/tools/{toolId}",
+        "A paid call; without a credential the price",
+        {200: {}},
+        (400, 402, 403, 404, 408, 409, 410, 413, 429, 500, 503),
+        failures=True,
+        security=("", "Payment"),
+        parameters=(schemas.TOOL_ID, schemas.NEWEST_RECEIPT),
+        body=schemas.ARGUMENTS,
+        content_type=_ANY,
+        always={200: (RECEIPT_HEADER, PAYMENT_RECEIPT_HEADER)},
+    ),
+    Operation(
+        "describeService",
+        "GET",
+        "/.well-known/aioum.json",
+        "The service and the card that it offers now",
+        {200: schemas.SERVICE},
+    ),
+    Operation(
+        "readCard",
+        "GET",
+        "/cards/{descriptorHash}",
+        "A card's canonical bytes; every card that a session was opened under stays",
+        {200: schemas.CARD},
+        (400, 404),
+        parameters=(schemas.DESCRIPTOR_HASH,),
+    ),
+    Operation(
+        "readSession",
+        "GET",
+        "/sessions/{channelId}",
+        "The session's accounting",
+        {200: schemas.SESSION},
+        _SESSION_REFUSALS,
+        security=("AioumRead",),
+        parameters=(schemas.CHANNEL_ID,),
+    ),
+    Operation(
+        "readCalls",
+        "GET",
+        "/sessions/{channelId}/calls",
+        "The recorded transcript, by pages",
+        {200: schemas.CALLS},
+        (*_SESSION_REFUSALS, 409),
+        security=("AioumRead",),
+        parameters=(schemas.CHANNEL_ID, schemas.FROM),
+    ),
+    Operation(
+        "readStatement",
+        "GET",
+        "/sessions/{channelId}/statement",
+        "A signed statement over all recorded calls",
+        {200: schemas.STATEMENT},
+        (*_SESSION_REFUSALS, 409),
+        security=("AioumRead",),
+        parameters=(schemas.CHANNEL_ID,),
+    ),
+    Operation(
+        "closeSession",
+        "POST",
+        "/sessions/{channelId}/close",
+        "Cooperative close, at the call count that both sides know",
+        {200: schemas.CLOSED, 202: schemas.CLOSED},
+        (*_SESSION_REFUSALS, 408, 409, 413),
+        parameters=(schemas.CHANNEL_ID,),
+        body=schemas.CLOSE_REQUEST,
+    ),
+    Operation("describeApi", "GET", OPENAPI_PATH, "This document", {200: {"type": "object"}}),
+    Operation("checkHealth", "GET", "/healthz", "Answers while the process does", {200: schemas.HEALTH}),
+    Operation(
+        "checkReadiness",
+        "GET",
+        "/readyz",
+        "Whether paid calls are taken, and what is missing for it",
+        {200: schemas.READINESS, 503: schemas.READINESS},
+    ),
+)
+
+
+def openapi_document() -> JsonObject:
+    """The document."""
+    paths: JsonObject = {}
+    for operation in OPERATIONS:
+        item = paths.setdefault(operation.path, {})
+        if isinstance(item, dict):
+            item[operation.method.lower()] = _operation(operation)
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "aioum node",
+            "version": __version__,
+            "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
+            "description": "Paid tool calls. Any path may also answer with the problems under x-anywhere.",
+            "x-anywhere": [
+                {"type": PROBLEM_BASE + code, "status": status} for code, status in ANYWHERE.items()
+            ],
+        },
+        "paths": paths,
+        "components": {"securitySchemes": schemas.SECURITY, "schemas": schemas.COMPONENTS},
+    }
+
+
+def openapi_bytes() -> bytes:
+    """The document as the node serves it."""
+    return canonical_bytes(openapi_document())
+
+
+def _operation(operation: Operation) -> JsonObject:
+    failures = {status for status, _ in FAILURES.values()} if operation.failures else set()
+    statuses = sorted({*operation.answers, *operation.refusals, *failures})
+    described: JsonObject = {
+        "operationId": operation.id,
+        "summary": operation.summary,
+        "security": [{name: []} if name else {} for name in operation.security],
+        "responses": {str(status): _response(operation, status) for status in statuses},
+    }
+    if operation.parameters:
+        described["parameters"] = list(operation.parameters)
+    if operation.body is not None:
+        described["requestBody"] = operation.body
+    return described
+
+
+def _response(operation: Operation, status: int) -> JsonObject:
+    headers: JsonObject = {
+        name: schemas.HEADERS[name] | {"required": True} for name in operation.always.get(status, ())
+    }
+    content: JsonObject = {}
+    response: JsonObject = {"description": _TITLES[status], "content": content, "headers": headers}
+    if (schema := operation.answers.get(status)) is not None:
+        content[operation.content_type] = {"schema": schema}
+        return response
+    forms: list[JsonObject] = []
+    if status in operation.refusals:
+        codes = codes_of(operation.id, status)
+        forms.append(_refusal(status, codes))
+        response["x-reason-codes"] = list(codes)
+    recorded = [code for code, (its, _) in FAILURES.items() if its == status] if operation.failures else []
+    if recorded:
+        forms.append(_failure(status, recorded))
+        response["x-recorded-failures"] = list(recorded)
+        headers[RECEIPT_HEADER] = schemas.HEADERS[RECEIPT_HEADER]
+    for name, on in schemas.HEADERS_OF_REFUSALS.items():
+        if status in on:
+            headers[name] = schemas.HEADERS[name] | {"required": not recorded}
+    content[PROBLEM_CONTENT_TYPE] = {"schema": forms[0] if len(forms) == 1 else {"oneOf": list(forms)}}
+    return response
+
+
+def _refusal(status: int, codes: Sequence[str]) -> JsonObject:
+    named: JsonObject = {"enum": [PROBLEM_BASE + code for code in codes if code != "chain"]}
+    if "chain" in codes:
+        families = "|".join(CHAIN_FAMILIES)
+        pattern = f"^{PROBLEM_BASE.replace('.', '[.]')}({families})-[a-z0-9-]+$"
+        named = {"anyOf": [named, {"type": "string", "pattern": pattern}]}
+    return {
+        "allOf": [{"$ref": "#/components/schemas/Refusal"}],
+        "properties": {"type": named, "status": {"const": status}},
+    }
+
+
+def _failure(status: int, codes: Sequence[str]) -> JsonObject:
+    return {
+        "type": "object",
+        "required": ["status", "title", "type"],
+        "additionalProperties": False,
+        "properties": {
+            "status": {"const": status},
+            "title": {"type": "string"},
+            "type": {"enum": [PROBLEM_BASE + code for code in codes]},
+        },
+    }

@@ -1,0 +1,71 @@
+"""Calls of processes that died: another one of those that share the store records them as interrupted."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import structlog
+
+from aioum.core.errors import AioumError
+from aioum_node.recovery import recover_interrupted
+from aioum_node.store.port import Store
+
+_log = structlog.get_logger(__name__)
+
+
+class TakeoverLoop:
+    """Looks again and again for open calls that no living process runs.
+
+    Every process looks. A call that two find is recorded by one of them, and one that was not dead after all
+    finds its call recorded.
+
+    Args:
+        store: shared by processes.
+        interval_seconds: pause between looks.
+        now_ms: unix milliseconds.
+        on_look: told after every look that the store answered.
+
+    Attributes:
+        taken: how many calls were recorded as interrupted so far.
+    """
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        interval_seconds: float,
+        now_ms: Callable[[], int],
+        on_look: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._store = store
+        self._interval_seconds = interval_seconds
+        self._now_ms = now_ms
+        self._on_look = on_look
+        self.taken = 0
+
+    async def run(self) -> None:
+        """Take over until canceled. A store that fails is asked again after a pause."""
+        failing = False
+        while True:
+            await asyncio.sleep(self._interval_seconds)
+            try:
+                await self.run_once()
+                failing = False
+            except AioumError as error:
+                if not failing:
+                    _log.warning("takeover-failed", code=error.code, error=str(error))
+                failing = True
+
+    async def run_once(self) -> int:
+        """Take over what is open now; returns how many calls that were.
+
+        Raises:
+            AioumError: `store-failed`.
+        """
+        taken = await recover_interrupted(self._store, self._now_ms())
+        self._on_look()
+        if taken:
+            self.taken += taken
+            _log.warning("calls-taken-over", calls=taken)
+        return taken

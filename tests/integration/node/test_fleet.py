@@ -1,0 +1,320 @@
+"""Several node processes that serve the same sessions, on a PostgreSQL store."""
+
+import asyncio
+import json
+import signal
+import time
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import asyncpg
+import pytest
+
+from aioum.chain.client import Chain
+from aioum.core.evidence import package_bytes
+from aioum.core.evidence_reading import parse_package
+from aioum.core.hextext import to_hex
+from aioum.core.problem import problem_code
+from aioum.core.transcript import canonical_request
+from aioum.devnet.running import RunningDevnet
+from aioum_node.app import RunningNode
+from aioum_node.export import export_shared_package
+from aioum_node.settings import Settings
+from aioum_node.storage import check_shared
+from tests.integration.conftest import FundedAccount
+from tests.integration.node.crashing_node import CALL_STEPS, PRICE, SETTLEMENT_STEPS
+from tests.integration.node.edge_client import Buyer, Opened, Reply
+from tests.integration.node.fleet import Fleet
+from tests.pens import ROSTER, Pen
+from tests.postgres import PostgresServer
+
+
+@pytest.fixture
+def fleet(
+    tmp_path: Path,
+    devnet: RunningDevnet,
+    operator: FundedAccount,
+    repository: Path,
+    postgres: PostgresServer,
+) -> Fleet:
+    return Fleet(tmp_path, devnet, operator, repository, postgres)
+
+
+@pytest.fixture
+async def buyer(chain: Chain, payer: FundedAccount) -> AsyncIterator[Buyer]:
+    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as http:
+        yield Buyer(chain, payer, http)
+
+
+async def call(
+    fleet: Fleet, buyer: Buyer, node: RunningNode, session: Opened, amount: int, text: str, **how: Any
+) -> Reply:
+    arguments = {"text": text, "folder": str(fleet.folder)}
+    return await buyer.pay(node, session, amount, "note", arguments, **how)
+
+
+async def settled(buyer: Buyer, node: RunningNode, session: Opened, call_count: int) -> Reply:
+    deadline = time.monotonic() + 60
+    while (reply := await buyer.close(node, session, call_count)).status == 202:
+        assert time.monotonic() < deadline, "the session was not settled in time"
+        await asyncio.sleep(0.1)
+    return reply
+
+
+async def transactions(fleet: Fleet, postgres: PostgresServer) -> list[tuple[str, str]]:
+    """Purpose and state of every settlement in the journal."""
+    sql = await asyncpg.connect(postgres.url, server_settings={"search_path": fleet.schema})
+    sent = await sql.fetch(
+        "SELECT purpose, state FROM transactions WHERE purpose LIKE 'settle:%' ORDER BY id"
+    )
+    await sql.close()
+    return [(row["purpose"], row["state"]) for row in sent]
+
+
+async def test_two_hundred_replays_of_one_voucher_over_three_processes_are_one_execution_and_one_charge(
+    fleet: Fleet, buyer: Buyer, chain: Chain
+) -> None:
+    async with AsyncExitStack() as stack:
+        async with fleet.running("first") as first:
+            session = await buyer.open(first, 50_000)
+            await call(fleet, buyer, first, session, PRICE, "opening", action="open")
+        members = [
+            await stack.enter_async_context(fleet.member(name, first, "slow-tool"))
+            for name in ("first", "second", "third")
+        ]
+        replies = await asyncio.gather(
+            *(
+                call(fleet, buyer, members[number % 3].node, session, 2 * PRICE, "replayed")
+                for number in range(200)
+            )
+        )
+        transcript = await buyer.read(members[0].node, session, "/calls")
+        done = await settled(buyer, members[2].node, session, 2)
+    assert {reply.status for reply in replies} == {200}
+    assert len({(reply.body, reply.headers["Aioum-Receipt"]) for reply in replies}) == 1
+    receipt = buyer.receipt(first, replies[0]).receipt
+    assert (receipt.index, receipt.charge) == (1, PRICE)
+    assert fleet.ran() == ["opening", "replayed"]
+    assert [item["index"] for item in transcript.json["calls"]] == [0, 1]
+    anchored = await chain.session(session.channel_id)
+    assert anchored is not None
+    assert (anchored.settled, anchored.call_count) == (2 * PRICE, 2)
+    assert done.json["statement"]["root"] == to_hex(anchored.root)
+
+
+@pytest.mark.parametrize("step", CALL_STEPS)
+async def test_call_of_a_process_that_is_killed_at_any_step_is_answered_once_and_goes_on_elsewhere(
+    fleet: Fleet, buyer: Buyer, chain: Chain, step: str
+) -> None:
+    async with fleet.running("first") as first:
+        session = await buyer.open(first, 50_000)
+        await call(fleet, buyer, first, session, PRICE, "opening", action="open")
+        async with fleet.member("second", first, step) as doomed:
+            with pytest.raises(aiohttp.ClientError):
+                await call(fleet, buyer, doomed.node, session, 2 * PRICE, "cut off")
+            # At once: the other one does not know yet whether the call still runs.
+            retry = await call(fleet, buyer, first, session, 2 * PRICE, "cut off")
+        again = await call(fleet, buyer, first, session, 2 * PRICE, "cut off")
+        third = await call(fleet, buyer, first, session, 3 * PRICE, "third")
+        done = await settled(buyer, first, session, 3)
+    interrupted = step in ("after-admit", "in-tool", "before-record")
+    assert (problem_code(retry.body) == "interrupted") == interrupted
+    assert (again.body, again.headers["Aioum-Receipt"]) == (retry.body, retry.headers["Aioum-Receipt"])
+    receipts = [buyer.receipt(first, reply).receipt for reply in (retry, third)]
+    charge = 0 if interrupted else PRICE
+    assert [(receipt.index, receipt.charge) for receipt in receipts] == [(1, charge), (2, PRICE)]
+    assert fleet.ran().count("cut off") == (0 if step == "after-admit" else 1)
+    anchored = await chain.session(session.channel_id)
+    assert anchored is not None
+    assert (anchored.settled, anchored.call_count) == (2 * PRICE + charge, 3)
+    assert done.json["statement"]["root"] == to_hex(anchored.root)
+
+
+async def test_open_calls_of_a_killed_process_are_recorded_without_anybody_asking(
+    fleet: Fleet, buyer: Buyer
+) -> None:
+    async with fleet.running("first") as first:
+        session = await buyer.open(first, 50_000)
+        await call(fleet, buyer, first, session, PRICE, "opening", action="open")
+        async with fleet.member("second", first, "in-tool") as doomed:
+            with pytest.raises(aiohttp.ClientError):
+                await call(fleet, buyer, doomed.node, session, 2 * PRICE, "cut off")
+        deadline = time.monotonic() + 60
+        while not (await first.store.calls(session.channel_id, 1, 1))[0].recorded:
+            assert time.monotonic() < deadline, "the call was not taken over in time"
+            await asyncio.sleep(0.1)
+        retry = await call(fleet, buyer, first, session, 2 * PRICE, "cut off")
+        async with buyer.http.get(f"{first.admin_url}/metrics") as response:
+            metrics = (await response.text()).splitlines()
+    assert problem_code(retry.body) == "interrupted"
+    assert {"aioum_calls_taken_over 1.0", "aioum_sending 1.0", "aioum_store_steps_waiting 0.0"} <= set(
+        metrics
+    )
+
+
+async def test_process_that_only_stood_still_loses_and_gives_the_answer_that_was_recorded(
+    fleet: Fleet, buyer: Buyer
+) -> None:
+    async with fleet.running("first") as first:
+        session = await buyer.open(first, 50_000)
+        await call(fleet, buyer, first, session, PRICE, "opening", action="open")
+        async with fleet.member("second", first, "slow-tool") as second:
+            late = asyncio.create_task(call(fleet, buyer, second.node, session, 2 * PRICE, "late"))
+            deadline = time.monotonic() + 60
+            while "late" not in fleet.ran():
+                assert time.monotonic() < deadline, "the tool was not run in time"
+                await asyncio.sleep(0.01)
+            second.process.send_signal(signal.SIGSTOP)
+            retry = await call(fleet, buyer, first, session, 2 * PRICE, "late")
+            second.process.send_signal(signal.SIGCONT)
+            overtaken = await late
+            # It speaks again, as another one, and serves.
+            following = await call(fleet, buyer, second.node, session, 2 * PRICE + 1, "following")
+    assert problem_code(retry.body) == "interrupted"
+    assert (overtaken.body, overtaken.headers["Aioum-Receipt"]) == (
+        retry.body,
+        retry.headers["Aioum-Receipt"],
+    )
+    assert buyer.receipt(first, following).receipt.index == 2
+    assert fleet.ran() == ["opening", "late", "following"]
+
+
+async def test_roster_that_was_shown_to_one_process_is_known_to_the_others(
+    fleet: Fleet, buyer: Buyer
+) -> None:
+    async with fleet.running("first") as first:
+        session = await buyer.open(first, 50_000, roster_hash=ROSTER.hash)
+        async with fleet.member("second", first) as second:
+            pen = Pen(session.channel_id)
+            arguments: dict[str, Any] = {"text": "a", "folder": str(fleet.folder)}
+            for node in (first, second.node):
+                draft = pen.draft(canonical_request("note", arguments).encode(), 0)
+                early = await buyer.ask(
+                    node, session, pen, 0, PRICE, "note", arguments, envelope=draft, action="open"
+                )
+                assert early.code == "roster-required"
+            shown = await buyer.ask(
+                first, session, pen, 0, PRICE, "note", arguments, action="open", roster=ROSTER.to_json()
+            )
+            other = await buyer.ask(second.node, session, pen, 1, 2 * PRICE, "note", arguments)
+    assert (shown.status, other.status) == (200, 200)
+
+
+@pytest.mark.parametrize("step", SETTLEMENT_STEPS)
+async def test_settlement_whose_process_is_killed_at_any_step_is_finished_by_another_one(
+    fleet: Fleet, buyer: Buyer, chain: Chain, postgres: PostgresServer, step: str
+) -> None:
+    async with fleet.running("first") as first:
+        session = await buyer.open(first, 50_000)
+        await call(fleet, buyer, first, session, PRICE, "opening", action="open")
+    async with fleet.member("second", first, step) as doomed:
+        with pytest.raises(aiohttp.ClientError):
+            await settled(buyer, doomed.node, session, 1)
+        await asyncio.wait_for(doomed.process.wait(), 60)
+    async with fleet.member("third", first) as third:
+        done = await settled(buyer, third.node, session, 1)
+        # The session may be found settled on the chain before the lease of the dead one lapsed.
+        deadline = time.monotonic() + 60
+        while (sent := await transactions(fleet, postgres))[-1][1] == "pending":
+            assert time.monotonic() < deadline, "the transaction was not looked up in time"
+            await asyncio.sleep(0.1)
+    assert sent == [(f"settle:{to_hex(session.channel_id)}", "mined")]
+    anchored = await chain.session(session.channel_id)
+    assert anchored is not None
+    assert (anchored.settled, anchored.call_count) == (PRICE, 1)
+    assert done.json["statement"]["root"] == to_hex(anchored.root)
+
+
+async def test_exactly_one_process_settles_and_when_it_dies_another_one_does(
+    fleet: Fleet, buyer: Buyer, chain: Chain, postgres: PostgresServer
+) -> None:
+    sessions = []
+    async with fleet.running("first") as first:
+        for _ in range(3):
+            session = await buyer.open(first, 50_000)
+            await call(fleet, buyer, first, session, PRICE, "opening", action="open")
+            sessions.append(session)
+    async with AsyncExitStack() as stack:
+        members = [
+            await stack.enter_async_context(fleet.member(name, first))
+            for name in ("first", "second", "third")
+        ]
+        await settled(buyer, members[2].node, sessions[0], 1)
+        await members[0].kill()
+        await settled(buyer, members[2].node, sessions[1], 1)
+        await members[1].kill()
+        await settled(buyer, members[2].node, sessions[2], 1)
+    assert await transactions(fleet, postgres) == [
+        (f"settle:{to_hex(session.channel_id)}", "mined") for session in sessions
+    ]
+    for session in sessions:
+        anchored = await chain.session(session.channel_id)
+        assert anchored is not None
+        assert (anchored.settled, anchored.call_count) == (PRICE, 1)
+
+
+async def test_shared_store_is_checked_and_exported_while_it_is_served(
+    fleet: Fleet, buyer: Buyer, postgres: PostgresServer
+) -> None:
+    async with fleet.running("first") as first:
+        session = await buyer.open(first, 50_000)
+        await call(fleet, buyer, first, session, PRICE, "opening", action="open")
+        settings = Settings(**fleet.settings("first"))
+        named = fleet.settings("first")
+        (fleet.folder / "first" / "node.toml").write_text(
+            f'database_url_file = "{named["database_url_file"]}"\ndatabase_schema = "{fleet.schema}"\n'
+        )
+        sound = await asyncio.to_thread(check_shared, settings)
+        package = await asyncio.to_thread(
+            export_shared_package,
+            session=to_hex(session.channel_id),
+            node_dir=fleet.folder / "first",
+            claim="quality",
+            narrative="",
+        )
+        sql = await asyncpg.connect(postgres.url, server_settings={"search_path": fleet.schema})
+        await sql.execute("UPDATE answers SET response = set_bit(response, 9, 1 - get_bit(response, 9))")
+        flipped = await asyncio.to_thread(check_shared, settings)
+        await sql.execute(
+            "INSERT INTO answers SELECT key + 1, response, 200, '', failed, leaf, charge, 0 FROM answers"
+        )
+        stray = await asyncio.to_thread(check_shared, settings)
+        await sql.close()
+    assert (sound.sessions, sound.calls, sound.findings) == (1, 1, ())
+    assert package["channelId"] == to_hex(session.channel_id)
+    assert len(parse_package(package_bytes(package)).calls) == 1
+    assert {finding.code for finding in flipped.findings} == {"leaf-mismatch", "frontier-mismatch"}
+    assert "file-damaged" in {finding.code for finding in stray.findings}
+
+
+async def test_node_whose_database_is_away_says_so_and_goes_on_when_it_is_back(
+    fleet: Fleet, buyer: Buyer, postgres: PostgresServer
+) -> None:
+    async def ready(node: RunningNode, wanted: bool) -> Any:
+        deadline = time.monotonic() + 60
+        while True:
+            async with buyer.http.get(f"{node.admin_url}/readyz") as response:
+                said = await response.json()
+            if said["ready"] is wanted:
+                return said
+            assert time.monotonic() < deadline, f"readiness stayed {said}"
+            await asyncio.sleep(0.1)
+
+    async with fleet.running("first") as first:
+        session = await buyer.open(first, 50_000)
+        await call(fleet, buyer, first, session, PRICE, "opening", action="open")
+        await asyncio.to_thread(postgres.stop, mode="immediate")
+        try:
+            away = await ready(first, False)
+            refused = await call(fleet, buyer, first, session, 2 * PRICE, "meanwhile")
+        finally:
+            await asyncio.to_thread(postgres.start)
+        await ready(first, True)
+        after = await call(fleet, buyer, first, session, 2 * PRICE, "after")
+    assert "store" in json.dumps(away)
+    assert refused.status == 503
+    assert buyer.receipt(first, after).receipt.index == 1
+    assert fleet.ran() == ["opening", "after"]

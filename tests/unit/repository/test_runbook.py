@@ -1,0 +1,132 @@
+"""The runbook says what every log entry of a node means, and speaks of none that there is not."""
+
+import ast
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+LEVELS = {
+    "debug": "debug",
+    "info": "info",
+    "warning": "warning",
+    "error": "error",
+    "exception": "error",
+    "critical": "critical",
+}
+SECTION = "## What each log entry means"
+
+# Entries whose name is a value, by file and expression: which names it takes.
+NAMED_BY_VALUE = {
+    ("restored.py", "doubt"): {
+        "store-older",
+        "store-replaced",
+        "store-forked",
+        "watermark-missing",
+        "watermark-damaged",
+    },
+    ("settlement.py", "alert"): {"settled-above-spent", "settled-below-spent", "root-conflict"},
+}
+
+
+@pytest.fixture(scope="module")
+def sources(repository: Path) -> dict[Path, ast.Module]:
+    """What runs in a node."""
+    folders = (repository / "node" / "aioum_node", repository / "aioum" / "chain")
+    paths = [path for folder in folders for path in sorted(folder.rglob("*.py"))]
+    return {path: ast.parse(path.read_text(encoding="utf-8")) for path in paths}
+
+
+def log_calls(module: ast.Module) -> Iterator[tuple[str, ast.expr]]:
+    for node in ast.walk(module):
+        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or not node.args:
+            continue
+        if node.func.attr in LEVELS and "log" in ast.unparse(node.func.value):
+            yield LEVELS[node.func.attr], node.args[0]
+
+
+def text_constants(modules: dict[Path, ast.Module]) -> dict[str, str]:
+    """Names of modules that stand for a text."""
+    found = {}
+    for module in modules.values():
+        for node in module.body:
+            match node:
+                case (
+                    ast.Assign(targets=[ast.Name(id=name)], value=ast.Constant(value=str(text)))
+                    | ast.AnnAssign(target=ast.Name(id=name), value=ast.Constant(value=str(text)))
+                ):
+                    found[name] = text
+    return found
+
+
+def text_literals(modules: dict[Path, ast.Module]) -> set[str]:
+    return {
+        node.value
+        for module in modules.values()
+        for node in ast.walk(module)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    }
+
+
+def emitted(sources: dict[Path, ast.Module]) -> dict[str, set[str]]:
+    constants = text_constants(sources)
+    entries: dict[str, set[str]] = defaultdict(set)
+    for path, module in sources.items():
+        for level, name in log_calls(module):
+            match name:
+                case ast.Constant(value=str(text)):
+                    entries[text].add(level)
+                case ast.Name(id=known) if known in constants:
+                    entries[constants[known]].add(level)
+                case _:
+                    key = (path.name, ast.unparse(name))
+                    assert key in NAMED_BY_VALUE, f"{path}: say in this test which names {key[1]} takes"
+                    for text in NAMED_BY_VALUE[key]:
+                        entries[text].add(level)
+    return entries
+
+
+def documented(repository: Path) -> dict[str, set[str]]:
+    page = (repository / "docs" / "runbook.md").read_text(encoding="utf-8")
+    section = page.partition(f"\n{SECTION}\n")[2].partition("\n## ")[0]
+    rows: dict[str, set[str]] = {}
+    for name, levels in re.findall(r"^\| `([a-z-]+)` \| ([a-z, ]+) \|", section, re.MULTILINE):
+        assert name not in rows, name
+        rows[name] = set(levels.split(", "))
+    return rows
+
+
+def test_every_log_entry_has_a_row_with_its_level_and_every_row_an_entry(
+    sources: dict[Path, ast.Module], repository: Path
+) -> None:
+    assert documented(repository) == emitted(sources)
+
+
+def test_names_that_are_values_stand_in_the_source(sources: dict[Path, ast.Module]) -> None:
+    texts = text_literals(sources)
+    for names in NAMED_BY_VALUE.values():
+        assert names <= texts
+
+
+def test_every_condition_of_readiness_has_a_row(sources: dict[Path, ast.Module], repository: Path) -> None:
+    constants = text_constants(sources)
+    named = set()
+    for module in sources.values():
+        for node in ast.walk(module):
+            match node:
+                case ast.Call(func=ast.Attribute(value=value, attr="require" | "met"), args=[name, *_]):
+                    if ast.unparse(value).endswith("readiness"):
+                        named.add(constants.get(ast.unparse(name), ast.unparse(name)))
+    page = (repository / "docs" / "runbook.md").read_text(encoding="utf-8")
+    section = page.partition("\n## When a node is not ready\n")[2].partition("\n## ")[0]
+    assert named == set(re.findall(r"^\| `([a-z-]+)` \|", section, re.MULTILINE))
+
+
+def test_every_metric_that_an_alert_watches_exists(sources: dict[Path, ast.Module], repository: Path) -> None:
+    page = (repository / "docs" / "runbook.md").read_text(encoding="utf-8")
+    watched = set(re.findall(r"`(aioum_[a-z_]+)", page))
+    texts = text_literals(sources)
+    assert watched
+    assert [name for name in watched if name.removesuffix("_total") not in texts] == []
