@@ -8,6 +8,9 @@ from tests.postgres import PostgresServer, schema_of
 from tests.unit.node.store.conformance import LIMITS
 from tests.unit.node.store.signed_conformance import SignedSessionConformance
 
+# Each test makes a schema of its own, durably; one interpreter is enough for that.
+pytestmark = pytest.mark.slow
+
 
 class TestPostgresStore(SignedSessionConformance):
     @pytest.fixture(autouse=True)
