@@ -30,7 +30,8 @@ from aioum_node.store.port import StoredSession
 from aioum_node.store.reader import SqliteReader
 from aioum_node.store.sqlite import STORE_FILE, store_lock
 
-_CALLS_PER_READ: Final = 64
+# Many settlements look at the same time, and each call may have a large answer.
+_CALLS_PER_READ: Final = 16
 _VOUCHER_INVALID: Final = "voucher-signature-invalid"
 _NO_KEYS: Final[SeatKeys] = {}
 # What a row that holds other bytes than the store wrote can raise when it is read.

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 import struct
+import threading
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -45,6 +46,8 @@ class Watermark:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._descriptor: int | None = None
+        # Nothing may be written to what is closed meanwhile: its number may be another file's by then.
+        self._using = threading.Lock()
         self._incarnation = b""
         self._slot = 0
 
@@ -98,16 +101,9 @@ class Watermark:
         Raises:
             OutcomeUnknown: `watermark-failed`. The store's transaction stands all the same.
         """
-        if self._descriptor is None:
-            return
-        self._slot = (self._slot + 1) % _SLOTS
-        data = _packed(Mark(self._incarnation, sequence))
         try:
-            # In place and in the file's size: one write and one flush of the disk, no journal of the folder.
-            written = os.pwrite(self._descriptor, data, self._slot * _SLOT_STRIDE_BYTES)
-            if written != len(data):
-                raise OSError(0, f"only {written} of {len(data)} bytes were written")
-            os.fdatasync(self._descriptor)
+            with self._using:
+                self._write(sequence)
         except OSError as error:
             raise OutcomeUnknown(
                 f"the watermark {self._path} cannot be written: {error.strerror}",
@@ -117,9 +113,23 @@ class Watermark:
 
     def close(self) -> None:
         """Stop covering."""
-        if self._descriptor is not None:
-            os.close(self._descriptor)
-            self._descriptor = None
+        with self._using:
+            if self._descriptor is not None:
+                os.close(self._descriptor)
+                self._descriptor = None
+
+    def _write(self, sequence: int) -> None:
+        if self._descriptor is None:
+            return
+        # The one that does not hold the newest mark; again the same one after a write that failed.
+        slot = (self._slot + 1) % _SLOTS
+        data = _packed(Mark(self._incarnation, sequence))
+        # In place and in the file's size: one write and one flush of the disk, no journal of the folder.
+        written = os.pwrite(self._descriptor, data, slot * _SLOT_STRIDE_BYTES)
+        if written != len(data):
+            raise OSError(0, f"only {written} of {len(data)} bytes were written")
+        os.fdatasync(self._descriptor)
+        self._slot = slot
 
     def _unusable(self, reason: str | None) -> ConfigError:
         return ConfigError(

@@ -1,5 +1,6 @@
 """The file outside the store, and what a start concludes from the two of them."""
 
+import resource
 import stat
 from dataclasses import replace
 from pathlib import Path
@@ -75,6 +76,23 @@ def test_one_write_that_is_torn_leaves_the_one_before_it(
     content[at] ^= 1
     (tmp_path / "watermark").write_bytes(content)
     assert watermark.read() == Mark(FIRST, 6 if at < 4_096 else 5)
+
+
+def test_a_write_that_failed_half_way_is_repeated_in_its_place(watermark: Watermark, tmp_path: Path) -> None:
+    watermark.replace(Mark(FIRST, 5))
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4_130, hard))
+    try:
+        with pytest.raises(OutcomeUnknown) as caught:
+            watermark.cover(6)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    torn = (tmp_path / "watermark").read_bytes()
+    watermark.cover(7)
+    assert caught.value.code == "watermark-failed"
+    assert watermark.read() == Mark(FIRST, 7)
+    # Had the machine gone down during the second write, the one before both would still be there.
+    assert (tmp_path / "watermark").read_bytes()[:4_096] == torn[:4_096]
 
 
 @pytest.mark.parametrize("content", [b"", b"aioum-watermark1", bytes(8_192)])

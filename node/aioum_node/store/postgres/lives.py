@@ -2,8 +2,8 @@
 
 Every node that shares the store has a life of its own in it, with a number that rises with each transaction
 that its clients are told of, and with each sign of life. A node whose life is gone, or whose number is below
-its watermark, was answered from a newer store. The number is raised and looked at inside the transaction, so a
-running node notices, too, also one that answers nobody: others may have.
+its watermark, was answered from a newer store. The number is raised and looked at inside the transaction, so
+a running node notices, too, also one that answers nobody: others may have.
 """
 
 from __future__ import annotations

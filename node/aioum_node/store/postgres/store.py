@@ -201,7 +201,7 @@ class PostgresStore:
         return await self._reader.calls(channel_id, first, limit)
 
     async def unrecorded(self) -> list[tuple[ChannelId, Call]]:
-        """`SessionReader.unrecorded`. Raises `store-older`: what is open in it may have been answered since."""
+        """`SessionReader.unrecorded`. Raises `store-older`: what is open there may have been answered."""
         self._lives.require_newest()
         return await self._reader.unrecorded()
 

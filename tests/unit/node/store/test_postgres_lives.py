@@ -169,7 +169,7 @@ async def test_a_node_that_answers_nobody_notices_too_that_the_database_is_older
     idle = Node(tmp_path, "idle")
     async with node.store(database) as dying, idle.store(database) as store:
         await begin_life(store, idle.watermark, chain_is_away)
-        before = await sql.fetch("SELECT sequence, incarnation FROM lives")
+        before = list(map(tuple, await sql.fetch("SELECT sequence, incarnation FROM lives")))
         await begin_life(dying, node.watermark, chain_is_away)
         await dying.open(facts(1), opened(1), NOW_MS)
         await admitted(dying, 1, PRICE)
