@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Final
 
-from aioum.client.journal import Journal
+from aioum.client.journal import Journal, in_use
 from aioum.client.records import CallPhase, CallRecord, Evidence, SessionFacts, SessionPhase, SessionRecord
 from aioum.client.sqlite_writer import JournalError
 from aioum.core.canonical import JsonValue
@@ -154,9 +154,18 @@ class Book:
     async def begin(self, call: CallRecord) -> None:
         """Make a signed call durable. It may be sent after this, and not before. One task at a time begins
         calls.
+
+        Raises:
+            JournalError: as `Journal.save`.
         """
+
+        def change(record: SessionRecord) -> SessionRecord:
+            if call.call.index != record.purse.made:
+                raise in_use(record.channel_id)
+            return replace(record, purse=open_call(record.purse, call.call))
+
         async with self._writing:
-            await self._save(lambda record: replace(record, purse=open_call(record.purse, call.call)), call)
+            await self._save(change, call)
             self._advance(call)
 
     async def answer(self, call: CallRecord) -> None:
@@ -167,6 +176,11 @@ class Book:
         if response is None or signed is None:
             raise InvalidInput(f"call {call.call.index} has no answer", code="call-not-answered")
         async with self._writing:
+            await self._refresh()
+            kept = self._calls.get(call.number)
+            if kept is not None and kept.phase is CallPhase.ANSWERED:
+                # Another program has the session too, and was first.
+                return
             await self._save(
                 lambda record: replace(
                     record,

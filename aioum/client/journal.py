@@ -214,11 +214,7 @@ class SqliteJournal:
             done = connection.execute(_UPDATE_SESSION, values)
             row_id = _row_id(connection, record.channel_id)
             if done.rowcount != 1 or row_id is None:
-                raise JournalError(
-                    f"another program advanced the session {to_hex(record.channel_id)}",
-                    code="session-in-use",
-                    hint="let one program at a time use a session",
-                )
+                raise in_use(record.channel_id)
             _put_calls(connection, row_id, calls)
             _put_evidence(connection, row_id, record)
             return replace(record, version=record.version + 1)
@@ -246,6 +242,15 @@ class SqliteJournal:
     async def aclose(self) -> None:
         """Finish and close."""
         await self._writer.aclose()
+
+
+def in_use(channel_id: ChannelId) -> JournalError:
+    """The error of a step that follows another state than the journal has: `session-in-use`."""
+    return JournalError(
+        f"another program advanced the session {to_hex(channel_id)}",
+        code="session-in-use",
+        hint="let one program at a time use a session",
+    )
 
 
 def _prepare(connection: sqlite3.Connection) -> None:

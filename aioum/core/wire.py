@@ -200,10 +200,10 @@ class Credential:
         if self.transaction is not None:
             payload["type"] = "hash"
             payload["hash"] = to_hex(self.transaction)
-        signed = dict(self.submission or {})
-        if self.roster is not None:
-            signed["roster"] = self.roster
-        if signed:
+        if self.submission is not None or self.roster is not None:
+            signed = dict(self.submission or {})
+            if self.roster is not None:
+                signed["roster"] = self.roster
             payload["aioum"] = signed
         value: JsonObject = {"challenge": self.challenge.to_json(), "payload": payload}
         if self.source is not None:

@@ -30,12 +30,14 @@ from aioum.core.types import Address, ChannelId
 from aioum_node.fsck import require_sound
 from aioum_node.identity import opened_identity
 from aioum_node.recovered_calls import Evidence, signed_calls, verified
+from aioum_node.restored import require_looked_at
 from aioum_node.rosters import accepted_keys, require_roster
 from aioum_node.session_signers import SessionSigners
 from aioum_node.settings import Settings
 from aioum_node.storage import NodeStore, is_shared, postgres_store
 from aioum_node.store.port import StoredSession
 from aioum_node.store.sqlite import STORE_FILE, SqliteStore
+from aioum_node.watermark import Watermark
 
 _CALLS_PER_READ: Final = 64
 _RECOVERED: Final = "recovered"
@@ -73,7 +75,8 @@ async def opened_for_recovery(settings: Settings) -> AsyncIterator[NodeStore]:
     The watermark is left alone: what is brought back stands above it, which is no reason for doubt.
 
     Raises:
-        ConfigError: `store-missing`; `store-locked`, the node runs; and as `storage.opened_store`.
+        ConfigError: `store-missing`; `store-locked`, the node runs; and as `storage.opened_store` and
+            `require_looked_at`.
     """
     limits = Limits(settings.max_in_flight, settings.max_unpaid_calls)
     if is_shared(settings):
@@ -84,6 +87,7 @@ async def opened_for_recovery(settings: Settings) -> AsyncIterator[NodeStore]:
     if not path.is_file():
         raise ConfigError(f"there is no store at {path}", code="store-missing", hint="name the node's folder")
     async with SqliteStore(path, limits) as own:
+        await require_looked_at(own, Watermark(settings.path(settings.watermark_file)))
         yield own
 
 

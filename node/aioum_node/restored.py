@@ -17,7 +17,7 @@ import structlog
 
 from aioum.chain.model import BlockRef
 from aioum.core import suspicion
-from aioum.core.errors import AioumError
+from aioum.core.errors import AioumError, ConfigError
 from aioum.core.ledger import SessionState
 from aioum_node.store.incarnations import (
     INCARNATION_BYTES,
@@ -71,6 +71,33 @@ def doubt_about(store: StoreMark, kept: Mark | None) -> str | None:
     return None
 
 
+async def _looked_at(mark: StoreMark, watermark: Watermark) -> tuple[Mark | None, str | None]:
+    try:
+        kept = await asyncio.to_thread(watermark.read)
+    except AioumError as error:
+        if error.code != "watermark-damaged":
+            raise
+        return None, error.code
+    return kept, doubt_about(mark, kept)
+
+
+async def require_looked_at(store: IncarnationStore, watermark: Watermark) -> None:
+    """Whether a start has noticed what there is to notice; for whoever writes while the node does not run.
+
+    Each write lifts the store, and one that stands above the watermark raises no doubt any more.
+
+    Raises:
+        ConfigError: `store-in-doubt`, `watermark-unusable`.
+    """
+    _, doubt = await _looked_at(await store.mark(), watermark)
+    if doubt is not None:
+        raise ConfigError(
+            f"the store may lack what was answered, and no session is suspect for it yet: {doubt}",
+            code="store-in-doubt",
+            hint="start the node once and stop it again; it notices which sessions are suspect",
+        )
+
+
 async def begin_life(
     store: IncarnationStore,
     watermark: Watermark,
@@ -92,14 +119,7 @@ async def begin_life(
         AioumError: `store-failed`.
     """
     mark = await store.mark()
-    kept, doubt = None, None
-    try:
-        kept = await asyncio.to_thread(watermark.read)
-        doubt = doubt_about(mark, kept)
-    except AioumError as error:
-        if error.code != "watermark-damaged":
-            raise
-        doubt = error.code
+    kept, doubt = await _looked_at(mark, watermark)
     until = None
     if doubt is not None:
         newest = await head()

@@ -12,7 +12,7 @@ import socket
 import tempfile
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Mapping
+from collections.abc import AsyncIterator, Awaitable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,7 +24,7 @@ from aioum.chain.journal import SqliteTransactionJournal
 from aioum.chain.rpc import Rpc
 from aioum.chain.sender import Sender
 from aioum.chain.signers import LocalSigner
-from aioum.client import ClientSettings, Marketplace
+from aioum.client import ClientSettings, Marketplace, SessionPhase
 from aioum.client.closing import Closed
 from aioum.client.http import HttpAnswer, HttpTransport
 from aioum.client.session import PaidSession
@@ -397,6 +397,12 @@ class Market:
         await self.check()
 
     async def _finish(self, lot: Lot) -> None:
+        if lot.session.phase is SessionPhase.EXITING:
+            # The client died while it was leaving, and goes on with that.
+            self.exit(lot)
+        if lot.ending is not None:
+            # The operator has the whole grace to settle; who does not know the session lets it pass.
+            await asyncio.wait({lot.ending}, timeout=2)
         while lot.ending is not None and not lot.ending.done():
             await self.pass_time(600)
             await asyncio.sleep(0.1)
@@ -420,8 +426,3 @@ class Market:
             with suppress(AioumError):
                 await self.stage.devnet.mine()
             await asyncio.sleep(_MINE_SECONDS)
-
-
-def counted(refusals: Mapping[str, int]) -> str:
-    """Refusals for print."""
-    return ", ".join(f"{code}: {times}" for code, times in sorted(refusals.items()))

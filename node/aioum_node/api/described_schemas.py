@@ -42,8 +42,11 @@ NEWEST_RECEIPT: Final[JsonObject] = {
     "name": RECEIPT_HEADER,
     "in": "header",
     "required": False,
-    "schema": _TOKEN,
-    "description": "the session's newest receipt: a node that lost its call refuses, session-suspect",
+    "schema": {"type": "string"},
+    "description": (
+        "the session's newest receipt: a node that lost its call refuses, session-suspect; "
+        "what is no receipt of the session is passed over"
+    ),
 }
 FROM: Final[JsonObject] = {
     "name": "from",

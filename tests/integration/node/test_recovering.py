@@ -3,116 +3,35 @@
 import asyncio
 import json
 import sqlite3
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import pytest
 from click.testing import CliRunner
 
 from aioum.chain.client import Chain
-from aioum.client import PaidSession
 from aioum.core.errors import AioumError, Refused
 from aioum.core.evidence import disclose, package_bytes
 from aioum.core.evidence_reading import read_package
 from aioum.core.hextext import to_hex
 from aioum.core.ledger import Phase
-from aioum.core.types import Address, ChannelId
-from aioum_node.app import RunningNode
+from aioum.core.types import Address
 from aioum_node.cli import main
 from aioum_node.fsck import check_store
 from aioum_node.recovered_calls import signed_calls, verified
-from aioum_node.recovering import Recovery, opened_for_recovery, recover
-from aioum_node.settings import Settings
-from aioum_node.store.port import StoredSession
+from aioum_node.recovering import opened_for_recovery
 from aioum_node.store.sqlite import STORE_FILE
 from aioum_node.tools import tool
 from tests.integration.client.conftest import MakeMarketplace, marketplace  # noqa: F401 - a fixture
 from tests.integration.conftest import FundedAccount
 from tests.integration.node.conftest import PRICE, StartNode, fail, shout
-
-NOW_MS = 1_800_000_000_000
-
-
-@dataclass
-class Shop:
-    """A node's folder over its life, and the addresses that it signs with."""
-
-    start_node: StartNode
-    node_dir: Path
-    signer: Address
-    backup: bytes = b""
-    port: int = 0
-
-    @property
-    def settings(self) -> Settings:
-        return Settings(node_dir=self.node_dir)
-
-    @asynccontextmanager
-    async def running(self, **changes: Any) -> AsyncIterator[RunningNode]:
-        """The node, at the same address in all its lives."""
-        async with self.start_node(listen_port=self.port, **changes) as node:
-            self.port = urlsplit(node.url).port or 0
-            yield node
-
-    def store_lies_back(self) -> None:
-        (self.node_dir / STORE_FILE).write_bytes(self.backup)
-
-    def keep(self) -> None:
-        self.backup = (self.node_dir / STORE_FILE).read_bytes()
-
-    async def recovered(self, package: Any, *, seal: bool = False) -> Recovery:
-        async def own_signers() -> set[Address]:
-            return {self.signer}
-
-        async with opened_for_recovery(self.settings) as store:
-            read = read_package(package)
-            return await recover(store, read, own_signers=own_signers, seal=seal, now_ms=NOW_MS)
-
-    async def refusal(self, package: Any) -> str:
-        """The code with which a package is refused; the store says the same before and after."""
-        before = await self.sessions()
-        with pytest.raises(AioumError) as caught:
-            await self.recovered(package)
-        assert await self.sessions() == before
-        return caught.value.code
-
-    async def sessions(self) -> list[StoredSession]:
-        async with opened_for_recovery(self.settings) as store:
-            return await store.sessions(tuple(Phase))
+from tests.integration.node.lost_calls import NOW_MS, Shop, restored, sell
 
 
 @pytest.fixture
 def shop(start_node: StartNode, operator: FundedAccount, tmp_path: Path) -> Shop:
     return Shop(start_node, tmp_path / "node", operator.key.address)
-
-
-async def sell(session: PaidSession, *numbers: int) -> None:
-    """Calls whose answers follow from their numbers; number 1 fails."""
-    for number in numbers:
-        if number == 1:
-            assert not (await session.call("fail", text=f"call {number}")).ok
-        else:
-            assert (await session.call("shout", text=f"call {number}")).text == f"CALL {number}"
-
-
-async def restored(shop: Shop, make: MakeMarketplace, *, signed: bool) -> tuple[Any, ChannelId]:
-    """A session with two calls in the backup and three after it; what its client has of it, and its id."""
-    async with make() as market:
-        async with shop.running() as node:
-            session = await market.open(node.url, deposit=100_000, signed=signed)
-            await sell(session, 0, 1)
-        shop.keep()
-        async with shop.running():
-            await sell(session, 2, 3, 4)
-        package = session.evidence_package("non-delivery", "")
-    shop.store_lies_back()
-    async with shop.running():
-        pass
-    return package, session.channel_id
 
 
 @pytest.mark.parametrize("signed", [False, True], ids=["unsigned", "signed"])

@@ -183,6 +183,29 @@ async def test_an_answer_after_an_interrupted_write_misses_nothing(journal: Sqli
     assert book.purse.spent == 10 * (2 - len(book.open))
 
 
+async def test_two_programs_with_one_session_in_flight_do_not_count_an_answer_twice_nor_sign_one_place_twice(
+    journal: SqliteJournal,
+) -> None:
+    book = Book(journal, await journal.create(make_record(roster=ROSTER)), lambda: 1)
+    first, second = await begun(book, "client", "a"), await begun(book, "client", "b")
+    other = await Book.load(journal, book.record.channel_id, lambda: 1)
+    _, late = begin_call(book.purse, "echo", REQUEST, 10, max_open=9)
+    head = book.seats.head("researcher")
+    assert head is not None
+    late_call = signed_call(book.record.channel_id, late, head, "researcher", "late")
+    await answer(other, first)
+    third = await begun(other, "client", "c")
+    for step in (lambda: answer(book, second), lambda: book.begin(late_call)):
+        # The first notices that another program was here; what follows goes by what that one wrote.
+        with pytest.raises(JournalError) as caught:
+            await step()
+        assert caught.value.code == "session-in-use"
+    await answer(book, first)
+    await answer(book, second)
+    assert (book.purse.spent, book.purse.next_index, book.open) == (20, 2, [third])
+    assert await journal.load(book.record.channel_id) == book.record
+
+
 async def test_a_second_unsigned_call_without_an_answer_is_refused_by_the_file_itself(
     journal: SqliteJournal,
 ) -> None:

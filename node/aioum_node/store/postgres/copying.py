@@ -19,12 +19,14 @@ from typing import Any, Final
 from aioum.core.errors import AioumError, ConfigError
 from aioum.core.ledger import Phase
 from aioum_node.fsck import check_session
+from aioum_node.kept_signatures import SIGNATURES_FILE
 from aioum_node.store.incarnations import require_whole
 from aioum_node.store.port import SessionReader, StoredSession, SubmissionReader
 from aioum_node.store.postgres.driver import Connection, Connections
 from aioum_node.store.postgres.journal import COLUMNS as JOURNAL_COLUMNS
 from aioum_node.store.postgres.reader import store_snapshot
 from aioum_node.store.postgres.schema import migrate, require_schema_name
+from aioum_node.store.postgres.signatures import copy_signatures
 from aioum_node.store.reader import SqliteReader
 from aioum_node.store.source import Rows, StoreSource, mark_moved, opened_source
 from aioum_node.store.sqlite import store_lock
@@ -86,7 +88,7 @@ async def copy_store(source: Path, journal: Path, url: str, schema: str, note: N
     """Move a node that does not run; one that was interrupted is taken up again.
 
     Args:
-        source: the SQLite store's file.
+        source: the SQLite store's file; kept signatures lie beside it.
         journal: the transaction journal's file; it need not exist.
         url: of the PostgreSQL database.
         schema: where the store is to lie; there is nothing there yet.
@@ -96,7 +98,7 @@ async def copy_store(source: Path, journal: Path, url: str, schema: str, note: N
         ConfigError: `store-missing`, `store-locked`, `store-parts-differ`, `store-foreign`, `store-outdated`,
             `store-too-new`; `store-moved`, it was copied before; `copy-target-exists`; as `PostgresStore`.
         AioumError: `store-corrupt`, a session contradicts itself; `copy-mismatch`, what was read back is not
-            what was written. Nothing was moved then. `store-failed`.
+            what was written. Nothing was moved then. `store-failed`, `signature-book-failed`.
     """
     if not source.is_file():
         raise ConfigError(
@@ -264,7 +266,7 @@ class _Copy:
         return self._rows.cards(), self._rows.positions()
 
     async def give_name(self, schema: str) -> None:
-        """Let the copy be found, with what the journal holds now, and the file no more."""
+        """Let the copy be found, with what journal and kept signatures are now, and the file no more."""
         async with self._connections.transaction() as connection:
             transactions = await asyncio.to_thread(_read_journal, self._journal)
             await _insert(connection, "transactions", transactions, _TRANSACTION_COLUMNS)
@@ -273,6 +275,7 @@ class _Copy:
                 f"SELECT {', '.join(_TRANSACTION_COLUMNS)} FROM transactions ORDER BY id"  # noqa: S608
             )
             _require([tuple(row) for row in copied] == transactions, "the transaction journal")
+            await copy_signatures(self._source.with_name(SIGNATURES_FILE), connection)
             await connection.execute("DROP TABLE copies")
             if await connection.fetchval("SELECT to_regnamespace($1) IS NOT NULL", schema):
                 raise _target_exists(schema)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
+from contextlib import closing
+from pathlib import Path
 from typing import Final
 
 import structlog
@@ -13,6 +16,8 @@ from aioum_node.kept_signatures import KeptSignature, SignatureBookError
 from aioum_node.store.postgres.driver import Connection, Connections
 from aioum_node.store.postgres.schema import require_schema_name
 
+_COLUMNS: Final = ("digest", "signer", "channel_id", "signature")
+_SIGNATURES_PER_BATCH: Final = 5_000
 _MAX_CONNECTIONS: Final = 4
 # Nodes that start together make the table one after the other; the number names this use of the lock.
 _MAKING_LOCK: Final = 0x5369676E
@@ -63,7 +68,7 @@ class PostgresSignatureBook:
             async with self._connections.transaction() as connection:
                 await connection.execute(
                     # One of two clauses of our own.
-                    "INSERT INTO signatures (digest, signer, channel_id, signature) "  # noqa: S608
+                    f"INSERT INTO signatures ({', '.join(_COLUMNS)}) "  # noqa: S608
                     f"VALUES ($1, $2, $3, $4) ON CONFLICT (digest, signer) {conflict}",
                     signed.digest,
                     signed.signer,
@@ -97,6 +102,31 @@ class PostgresSignatureBook:
             _log.error("signature-book-failed", error=str(error))
 
 
+async def copy_signatures(path: Path, connection: Connection) -> None:
+    """Take over what a node kept in a file of its own, in the transaction of the connection.
+
+    Args:
+        path: of the file; it need not exist.
+        connection: its search path is the store's schema, which has no signatures yet.
+
+    Raises:
+        SignatureBookError: the file cannot be read.
+    """
+    if not path.is_file():
+        return
+    await _create(connection)
+    try:
+        with closing(
+            sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True, check_same_thread=False)
+        ) as kept:
+            # The text is put together from names of our own.
+            rows = kept.execute(f"SELECT {', '.join(_COLUMNS)} FROM signatures")  # noqa: S608
+            while batch := await asyncio.to_thread(rows.fetchmany, _SIGNATURES_PER_BATCH):
+                await connection.copy_records_to_table("signatures", records=batch, columns=_COLUMNS)
+    except sqlite3.Error as error:
+        raise SignatureBookError(f"the kept signatures cannot be read: {error}") from error
+
+
 async def _signature(connection: Connection, digest: bytes, signer: Address) -> bytes | None:
     found: bytes | None = await connection.fetchval(
         "SELECT signature FROM signatures WHERE digest = $1 AND signer = $2", digest, signer
@@ -109,8 +139,12 @@ async def _make_table(connection: Connection) -> None:
         await connection.execute("SELECT pg_advisory_xact_lock($1)", _MAKING_LOCK)
         # Looked up first: making what exists needs a permission that a running node does without.
         if await connection.fetchval("SELECT to_regclass('signatures')") is None:
-            await connection.execute(_TABLE)
-            await connection.execute("CREATE INDEX signatures_channel ON signatures (channel_id)")
+            await _create(connection)
+
+
+async def _create(connection: Connection) -> None:
+    await connection.execute(_TABLE)
+    await connection.execute("CREATE INDEX signatures_channel ON signatures (channel_id)")
 
 
 def _failed() -> SignatureBookError:

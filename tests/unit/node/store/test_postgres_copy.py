@@ -17,10 +17,12 @@ from aioum.chain.model import BlockRef
 from aioum.core.errors import AioumError, ConfigError
 from aioum.core.ledger import Phase, Repeat, finalize
 from aioum.core.types import Address, Bytes32
+from aioum_node.kept_signatures import SIGNATURES_FILE, KeptSignature, SqliteSignatureBook
 from aioum_node.leases import Lease
 from aioum_node.restored import Life, begin_life
 from aioum_node.store.port import StoredSession
 from aioum_node.store.postgres.copying import Copied, copy_store
+from aioum_node.store.postgres.signatures import PostgresSignatureBook
 from aioum_node.store.postgres.store import PostgresStore
 from aioum_node.store.reader import SqliteReader
 from aioum_node.store.sqlite import STORE_FILE, SqliteStore, store_lock
@@ -280,6 +282,22 @@ async def test_what_was_signed_while_a_copy_was_interrupted_goes_over_too(moving
         held = Lease("sending", store.process, 1)
         moved = await store.journal(lambda: held).unresolved(31_337, TRANSACTION.account)
     assert moved == [TRANSACTION, later]
+
+
+async def test_kept_signatures_go_over_so_that_a_retry_gets_the_same_receipt(moving: Moving) -> None:
+    kept = [
+        KeptSignature(channel(1), bytes([number]) * 32, TRANSACTION.account, bytes([number]) * 65)
+        for number in (1, 2)
+    ]
+    book = SqliteSignatureBook(moving.path.with_name(SIGNATURES_FILE))
+    for signed in kept:
+        await book.keep(signed)
+    await book.close()
+    await moving.copy()
+    moved = PostgresSignatureBook(moving.url, moving.schema)
+    found = [await moved.kept(signed.digest, signed.signer) for signed in kept]
+    await moved.close()
+    assert found == [signed.signature for signed in kept]
 
 
 async def test_a_store_that_is_missing_or_in_use_is_not_copied(moving: Moving, tmp_path: Path) -> None:
