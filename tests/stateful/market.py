@@ -45,6 +45,7 @@ CONFIRMATIONS = 3
 """Of both sides. Reorgs are shorter: what is deeper is final for them."""
 
 _MINE_SECONDS = 0.03
+_SEND_AGAIN_SECONDS = 6
 _runs: Counter[str] = Counter()
 _started = asyncio.Event()
 _gate = asyncio.Event()
@@ -330,6 +331,8 @@ class Market:
         await devnet.revert(snapshot)
         await _request(devnet, "evm_setAutomine", True)
         self._miner = asyncio.create_task(self._mine())
+        # Both sides send again what they no longer see, once this time has passed.
+        await self.pass_time(_SEND_AGAIN_SECONDS)
         await begun
 
     async def pass_time(self, seconds: int) -> None:
