@@ -36,11 +36,11 @@ from aioum_node.edge import Clock, build_edge
 from aioum_node.metrics import NodeMetrics
 from aioum_node.readiness import Readiness
 from aioum_node.registration import Registration
+from aioum_node.restored.watermark import Mark, Watermark
 from aioum_node.store.incarnations import INCARNATION_BYTES
 from aioum_node.store.port import Store
 from aioum_node.store.postgres.store import PostgresStore
 from aioum_node.store.sqlite import SqliteStore
-from aioum_node.watermark import Mark, Watermark
 from benchmarks.memory_store import MemoryStore
 from benchmarks.naive.edge import NaiveClientSignatures, canonical_request_with_rfc8785
 from benchmarks.naive.signatures import sign_with_eth_account

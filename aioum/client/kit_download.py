@@ -5,13 +5,12 @@ from __future__ import annotations
 import ipaddress
 import ssl
 from dataclasses import dataclass, field
-from socket import AddressFamily
 from typing import Final
 from urllib.parse import urlsplit
 
 import aiohttp
-from aiohttp.abc import AbstractResolver, ResolveResult
 
+from aioum.client.public_resolver import PublicResolver
 from aioum.core.errors import PolicyRefused
 from aioum.kits.fetch import FetchFailed, require_mirror_url, require_public_address
 
@@ -53,7 +52,7 @@ class HttpsKitFetcher:
             async with aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(
                     ssl=self.tls,
-                    resolver=_CheckedResolver(allow_private=self.allow_private_addresses),
+                    resolver=aiohttp.ThreadedResolver() if self.allow_private_addresses else PublicResolver(),
                     force_close=True,
                 ),
                 cookie_jar=aiohttp.DummyCookieJar(),
@@ -89,31 +88,6 @@ async def _body(response: aiohttp.ClientResponse, url: str, max_bytes: int) -> b
         else:
             return bytes(body)
     raise FetchFailed(f"{url} is longer than the {max_bytes} bytes expected", code="kit-mirror-too-large")
-
-
-class _CheckedResolver(AbstractResolver):
-    """Resolves names, and refuses addresses. The connection goes to what was checked: no second look-up."""
-
-    def __init__(self, *, allow_private: bool) -> None:
-        self._allow_private = allow_private
-
-    async def resolve(
-        self, host: str, port: int = 0, family: AddressFamily = AddressFamily.AF_UNSPEC
-    ) -> list[ResolveResult]:
-        """Addresses of a name; one refused address refuses the name."""
-        resolver = aiohttp.ThreadedResolver()
-        results = await resolver.resolve(host, port, family)
-        if not self._allow_private:
-            for result in results:
-                try:
-                    require_public_address(ipaddress.ip_address(result["host"].partition("%")[0]))
-                except PolicyRefused as refusal:
-                    # aiohttp passes OSErrors of a resolver on as its own.
-                    raise OSError(str(refusal)) from refusal
-        return results
-
-    async def close(self) -> None:
-        """Nothing is held open."""
 
 
 def _require_public_literal(url: str) -> None:

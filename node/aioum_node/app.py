@@ -26,11 +26,12 @@ from aioum_node.card_builder import build_card
 from aioum_node.cards import Cards, Offer
 from aioum_node.chain_metrics import EndpointMetrics, LoopMetrics, TransactionMetrics
 from aioum_node.edge import Clock, Edge, build_edge
-from aioum_node.identity import Identity, challenge_secret, opened_identity
+from aioum_node.interrupted_calls import recover_interrupted
+from aioum_node.keys.identity import Identity, challenge_secret, opened_identity
+from aioum_node.keys.session_signers import opened_signers
 from aioum_node.limits.admin import admin_token, require_token
 from aioum_node.metrics import NodeMetrics
 from aioum_node.readiness import Readiness
-from aioum_node.recovery import recover_interrupted
 from aioum_node.registration import (
     Registration,
     current_registration,
@@ -39,19 +40,18 @@ from aioum_node.registration import (
     publish,
     read_card_facts,
 )
-from aioum_node.restored import begin_life
+from aioum_node.restored.start import begin_life
+from aioum_node.restored.watermark import Watermark
 from aioum_node.retention import RetentionLoop
 from aioum_node.secret_files import read_secret
 from aioum_node.service import ServiceTool, ToolFunction, load_tools
 from aioum_node.serving import LISTEN_BACKLOG, ServingTimes, serving
-from aioum_node.session_signers import opened_signers
 from aioum_node.settings import Settings
-from aioum_node.settlement import SettleLoop
-from aioum_node.settlement_rules import SettlePolicy
+from aioum_node.settlement.loop import SettleLoop
+from aioum_node.settlement.rules import SettlePolicy
 from aioum_node.storage import NodeStore, Sending, is_shared, opened_sending, opened_store
 from aioum_node.takeover import TakeoverLoop
 from aioum_node.watch import ChainWatcher
-from aioum_node.watermark import Watermark
 
 SYSTEM_CLOCK: Final = Clock(time.time, time.monotonic)
 _RUNNING: Final = "running"
@@ -301,7 +301,7 @@ async def _started(
         tools=offering.tools,
         registration=registration,
         receipt_signer=signing.signers,
-        challenge_secret=challenge_secret(settings),
+        challenge_secret=await store.agreed_secret(challenge_secret(settings)),
         settle=settle_loop.wake,
         readiness=readiness,
         metrics=metrics,
@@ -334,6 +334,7 @@ async def _started(
             interval_seconds=silence_seconds / 3,
             now_ms=clock.now_ms,
             on_look=lambda: readiness.met(_STORE, for_seconds=silence_seconds),
+            observer=loops.of("takeover"),
         )
         await takeover.run_once()
         parts.append(takeover.run)

@@ -308,7 +308,7 @@ def recover(
             "--abandon gives up what was earned in the session; say --yes if that is meant"
         )
     settings = _loaded(config_file, flags)
-    from aioum_node.recovering import recovered
+    from aioum_node.restored.recovering import recovered
 
     lines, value = asyncio.run(recovered(settings, package_file, seal=seal, abandoned=abandon))
     if as_json:

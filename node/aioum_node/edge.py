@@ -19,6 +19,7 @@ from aioum_node.api.sessions import SessionRoutes
 from aioum_node.api.tools import ToolRoutes
 from aioum_node.calls import CallLimits, PaidCalls
 from aioum_node.cards import Cards
+from aioum_node.keys.session_signers import SessionSigners
 from aioum_node.limits.addresses import ProxyTrust
 from aioum_node.limits.connections import ConnectionLimits, Gate
 from aioum_node.limits.rates import Rate, TokenBuckets
@@ -29,7 +30,6 @@ from aioum_node.planning import Canonicalize
 from aioum_node.readiness import Readiness
 from aioum_node.registration import Registration
 from aioum_node.service import ServiceTool
-from aioum_node.session_signers import SessionSigners
 from aioum_node.sessions import Sessions
 from aioum_node.settings import Settings
 from aioum_node.store.port import Store

@@ -12,7 +12,7 @@ from typing import Final
 from aioum.core.errors import ConfigError, InvalidInput
 from aioum.core.signing import LocalKey
 from aioum.core.types import Address
-from aioum_node.identity import create_operator
+from aioum_node.keys.identity import create_operator
 from aioum_node.settings import CONFIG_FILE, Settings
 
 TOOLS_FOLDER: Final = "tools"

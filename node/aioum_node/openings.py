@@ -18,7 +18,7 @@ from aioum.core.wire import Credential
 from aioum_node.access import ClientSignatures
 from aioum_node.cards import Cards
 from aioum_node.limits.openings import LookupSlots
-from aioum_node.restored import suspect_at_opening
+from aioum_node.restored.start import suspect_at_opening
 from aioum_node.rosters import accepted_keys, require_roster
 from aioum_node.sessions import SessionContext, Sessions
 from aioum_node.store.incarnations import chain_instant

@@ -21,7 +21,7 @@ from aioum.core.payment import Terms, terms_hash
 from aioum.core.types import ZERO_ADDRESS, Address, Bytes32
 from aioum_node.card_builder import CardFacts, TokenFacts
 from aioum_node.cards import Offer
-from aioum_node.identity import Identity, write_private
+from aioum_node.keys.identity import Identity, write_private
 from aioum_node.settings import Settings
 
 REGISTRATION_FILE: Final = "registration.json"

@@ -22,9 +22,9 @@ from pydantic_settings import (
 
 from aioum.core.card import TOOL_ID_PATTERN
 from aioum.core.errors import ConfigError
-from aioum_node.chain_settings import ChainSettings
+from aioum_node.settings_chain import ChainSettings
 from aioum_node.settings_limits import LimitSettings
-from aioum_node.signer_settings import RetiredKey, SignerSettings
+from aioum_node.settings_signer import RetiredKey, SignerSettings
 
 CONFIG_FILE: Final = "node.toml"
 ENVIRONMENT_PREFIX: Final = "AIOUM_"

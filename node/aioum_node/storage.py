@@ -18,13 +18,13 @@ from aioum.core.ledger import Limits
 from aioum.core.types import Bytes32
 from aioum_node.fsck import Report, check_whole
 from aioum_node.leases import LeaseKeeper
+from aioum_node.restored.watermark import Watermark
 from aioum_node.secret_files import read_secret
 from aioum_node.settings import Settings
 from aioum_node.store.incarnations import IncarnationStore
 from aioum_node.store.port import SessionReader, Store, SubmissionReader
 from aioum_node.store.reader import SqliteReader
 from aioum_node.store.sqlite import STORE_FILE, SqliteStore, store_lock
-from aioum_node.watermark import Watermark
 
 if TYPE_CHECKING:
     from aioum_node.store.postgres.reader import PostgresReader
@@ -46,6 +46,14 @@ class NodeStore(Store, IncarnationStore, Protocol):
     @property
     def waiting_steps(self) -> int:
         """Writes that wait or are under way."""
+        ...
+
+    async def agreed_secret(self, own: bytes) -> bytes:
+        """The secret that binds challenges: `own`, or the one that processes which share the store agreed on.
+
+        Raises:
+            AioumError: `store-failed`.
+        """
         ...
 
 

@@ -8,7 +8,8 @@ from collections.abc import Callable
 import structlog
 
 from aioum.core.errors import AioumError
-from aioum_node.recovery import recover_interrupted
+from aioum_node.interrupted_calls import recover_interrupted
+from aioum_node.loops import LoopObserver, Unobserved
 from aioum_node.store.port import Store
 
 _log = structlog.get_logger(__name__)
@@ -25,6 +26,7 @@ class TakeoverLoop:
         interval_seconds: pause between looks.
         now_ms: unix milliseconds.
         on_look: told after every look that the store answered.
+        observer: told how the rounds of `run` fare.
 
     Attributes:
         taken: how many calls were recorded as interrupted so far.
@@ -37,11 +39,13 @@ class TakeoverLoop:
         interval_seconds: float,
         now_ms: Callable[[], int],
         on_look: Callable[[], None] = lambda: None,
+        observer: LoopObserver | None = None,
     ) -> None:
         self._store = store
         self._interval_seconds = interval_seconds
         self._now_ms = now_ms
         self._on_look = on_look
+        self._observer = observer or Unobserved()
         self.taken = 0
 
     async def run(self) -> None:
@@ -51,8 +55,10 @@ class TakeoverLoop:
             await asyncio.sleep(self._interval_seconds)
             try:
                 await self.run_once()
+                self._observer.round_done()
                 failing = False
             except AioumError as error:
+                self._observer.round_failed(error.code)
                 if not failing:
                     _log.warning("takeover-failed", code=error.code, error=str(error))
                 failing = True

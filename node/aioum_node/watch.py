@@ -16,7 +16,7 @@ from aioum.core.hextext import address_text, to_hex
 from aioum.core.ledger import Phase, SessionState, finalize
 from aioum.core.types import Bytes32, ChannelId
 from aioum_node.loops import LoopObserver, Unobserved
-from aioum_node.settlement_rules import observed
+from aioum_node.settlement.rules import observed
 from aioum_node.store.port import Store, StoredSession
 
 _LIVING: Final = (Phase.OPEN, Phase.SEALED, Phase.SUSPECT)

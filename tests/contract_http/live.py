@@ -21,7 +21,7 @@ from aioum.chain.signers import LocalSigner
 from aioum.core.signing import LocalKey
 from aioum.devnet.running import RunningDevnet, running_devnet
 from aioum_node.app import RunningNode, running_node
-from aioum_node.identity import Identity
+from aioum_node.keys.identity import Identity
 from aioum_node.settings import Settings
 from tests.integration.chain.faulty_endpoint import FaultyEndpoint, faulty_endpoint
 from tests.integration.conftest import FundedAccount

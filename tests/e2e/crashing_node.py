@@ -32,7 +32,7 @@ from aioum.core.payment import CallReceipt
 from aioum.core.signing import LocalKey
 from aioum.core.wire import RECEIPT_HEADER
 from aioum_node.app import running_node
-from aioum_node.identity import Identity
+from aioum_node.keys.identity import Identity
 from aioum_node.logs import configure_logs
 from aioum_node.service import ToolFunction
 from aioum_node.settings import Settings

@@ -21,7 +21,7 @@ from aioum.core.ledger import Phase
 from aioum.core.signing import LocalKey
 from aioum.core.types import ChannelId
 from aioum_node.export import export_package
-from aioum_node.settlement import PURPOSE_PREFIX
+from aioum_node.settlement.loop import PURPOSE_PREFIX
 from aioum_node.storage import JOURNAL_FILE
 from aioum_node.store.port import StoredSession
 from aioum_node.store.reader import SqliteReader

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import random
-import secrets
 import shutil
 import sys
 import tempfile
@@ -17,8 +16,6 @@ from pathlib import Path
 from aioum.chain.client import Chain
 from aioum.client import ClientSettings, Marketplace
 from aioum.devnet.running import RunningDevnet, running_devnet
-from aioum_node.api.challenges import SECRET_SIZE_BYTES
-from aioum_node.identity import CHALLENGE_SECRET_FILE, write_private
 from tests.postgres import PostgresServer, running_server, server_programs
 from tests.soak.account import Account, draw_up
 from tests.soak.balancer import Balancer
@@ -105,8 +102,6 @@ async def _operator(
     url = f"http://127.0.0.1:{await balancer.start()}"
     try:
         await _program("register", "--dir", str(first), "--url", url, environment=environment)
-        # The first start would make one in each folder; a challenge has to be good at every process.
-        write_private(first / CHALLENGE_SECRET_FILE, secrets.token_bytes(SECRET_SIZE_BYTES))
         for other in folders[1:]:
             shutil.copytree(first, other)
         for node in nodes:

@@ -35,7 +35,7 @@ from aioum.core.types import ChannelId
 from aioum.devnet.running import RunningDevnet, running_devnet
 from aioum_node.app import RunningNode, running_node
 from aioum_node.edge import Clock
-from aioum_node.identity import Identity
+from aioum_node.keys.identity import Identity
 from aioum_node.settings import Settings
 from aioum_node.tools import ToolError, tool
 

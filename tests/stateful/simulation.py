@@ -39,7 +39,7 @@ from aioum.core.problem import PROBLEM_CONTENT_TYPE, problem_bytes
 from aioum.core.seats import NO_SEATS, Seats
 from aioum.core.transcript import Entry, transcript_root
 from aioum.core.types import Address, Bytes32, ChannelId
-from aioum_node.recovery import recover_interrupted
+from aioum_node.interrupted_calls import recover_interrupted
 from aioum_node.rosters import accepted_keys
 from aioum_node.store.port import SessionFacts
 from aioum_node.store.sqlite import SqliteStore

@@ -39,12 +39,15 @@ ANYWHERE: Final[Mapping[str, int]] = {
     "internal-error": 500,
     "method-not-allowed": STATUS_OF_CODE["method-not-allowed"],
     "not-found": STATUS_OF_CODE["not-found"],
+    "rate-limited": STATUS_OF_CODE["rate-limited"],
 }
-"""Answers that no operation lists: the node broke, or there is no such operation."""
+"""What any path may answer: the node broke, there is no such operation, or an address asks too often."""
 
 _READ: Final = ("read-access-missing", "read-access-malformed", "read-access-expired", "read-access-too-long")
 _KNOWN_SESSION: Final = ("channel-not-found", "session-elsewhere", "terms-not-ours", "store-busy")
-_ELSEWHERE: Final = frozenset({*ANYWHERE, *_READ, "card-unknown", "call-count-mismatch", "nothing-recorded"})
+_ELSEWHERE: Final = frozenset(
+    {*(ANYWHERE.keys() - {"rate-limited"}), *_READ, "card-unknown", "call-count-mismatch", "nothing-recorded"}
+)
 """Rows of the edge's table that no paid call gets."""
 
 

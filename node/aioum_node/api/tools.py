@@ -32,8 +32,8 @@ from aioum_node.limits.requests import client_of
 from aioum_node.metrics import NodeMetrics
 from aioum_node.openings import Openings
 from aioum_node.planning import PaidRequest
+from aioum_node.restored.shown_receipts import ShownReceipts
 from aioum_node.sessions import SessionContext, Sessions
-from aioum_node.shown_receipts import ShownReceipts
 from aioum_node.store.port import Store
 
 _log = structlog.get_logger(__name__)

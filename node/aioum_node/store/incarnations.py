@@ -1,7 +1,8 @@
 """Lives of a store: what tells a restored or copied one from the one that the node answered from.
 
 Every start begins a new incarnation, and every transaction that changes something raises the store's sequence
-number. What the node answered with last is kept outside the store, in the watermark (`aioum_node.watermark`).
+number. What the node answered with last is kept outside the store, in the watermark
+(`aioum_node.restored.watermark`).
 """
 
 from __future__ import annotations

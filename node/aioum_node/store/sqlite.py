@@ -90,6 +90,10 @@ class SqliteStore:
         self._writer = Writer(connection, steps, self._publish, cover, max_queued_steps)
         self._closed = False
 
+    async def agreed_secret(self, own: bytes) -> bytes:
+        """See `NodeStore.agreed_secret`; nobody shares this store."""
+        return own
+
     @property
     def waiting_steps(self) -> int:
         """Writes that wait or are under way."""

@@ -8,11 +8,12 @@ from collections.abc import Mapping
 import aiohttp
 import structlog
 
+from aioum.client.public_resolver import PublicResolver
 from aioum.core.canonical import canonical_bytes
 from aioum.core.ledger import Answer
 from aioum.core.wire import JsonObject
 from aioum_node.failures import answer_of, failed
-from aioum_node.upstream.addresses import PublicResolver, require_upstream_url
+from aioum_node.upstream.addresses import require_upstream_url
 
 _log = structlog.get_logger(__name__)
 _READ_SIZE_BYTES = 65_536

@@ -8,7 +8,7 @@ from typing import Any
 
 from aioum.devnet.running import RunningDevnet
 from aioum_node.app import RunningNode, running_node
-from aioum_node.identity import Identity
+from aioum_node.keys.identity import Identity
 from aioum_node.settings import Settings
 from aioum_node.tools import tool
 from tests.integration.conftest import FundedAccount

@@ -19,8 +19,8 @@ from aioum.core.signing import LocalKey
 from aioum.core.transcript import canonical_request
 from aioum.core.types import ZERO_ADDRESS, Address, Bytes32, ChannelId
 from aioum_node.failures import failed
-from aioum_node.settlement import SettleLoop
-from aioum_node.settlement_rules import SettlePolicy
+from aioum_node.settlement.loop import SettleLoop
+from aioum_node.settlement.rules import SettlePolicy
 from aioum_node.store.port import SessionFacts, StoredSession
 from aioum_node.store.sqlite import STORE_FILE, SqliteStore
 from aioum_node.watch import ChainWatcher

@@ -13,7 +13,7 @@ from typing import Final
 
 from aioum.core.signing import LocalKey
 from aioum_node.app import running_node
-from aioum_node.identity import Identity
+from aioum_node.keys.identity import Identity
 from aioum_node.logs import configure_logs
 from aioum_node.service import ToolFunction
 from aioum_node.settings import Settings

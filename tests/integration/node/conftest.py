@@ -11,7 +11,7 @@ import pytest
 from aioum.chain.client import Chain
 from aioum.devnet.running import RunningDevnet
 from aioum_node.app import RunningNode, running_node
-from aioum_node.identity import Identity
+from aioum_node.keys.identity import Identity
 from aioum_node.service import ToolFunction
 from aioum_node.settings import Settings
 from aioum_node.tools import tool

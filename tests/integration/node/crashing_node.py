@@ -21,7 +21,7 @@ from aioum.chain.rpc import Rpc
 from aioum.core import ledger
 from aioum.core.signing import LocalKey
 from aioum_node.app import running_node
-from aioum_node.identity import Identity
+from aioum_node.keys.identity import Identity
 from aioum_node.logs import configure_logs
 from aioum_node.settings import Settings
 from aioum_node.storage import is_shared

@@ -15,7 +15,7 @@ from typing import Any
 from aioum.core.hextext import to_hex
 from aioum.devnet.running import RunningDevnet
 from aioum_node.app import RunningNode, running_node
-from aioum_node.identity import Identity
+from aioum_node.keys.identity import Identity
 from aioum_node.settings import Settings
 from tests.integration.conftest import FundedAccount
 from tests.integration.node.crashing_node import note

@@ -15,7 +15,7 @@ from aioum.core.evidence_reading import read_package
 from aioum.core.ledger import Phase
 from aioum.core.types import Address, ChannelId
 from aioum_node.app import RunningNode
-from aioum_node.recovering import Recovery, opened_for_recovery, recover
+from aioum_node.restored.recovering import Recovery, opened_for_recovery, recover
 from aioum_node.settings import Settings
 from aioum_node.store.port import StoredSession
 from aioum_node.store.sqlite import STORE_FILE

@@ -21,7 +21,7 @@ from aioum.core.submission.framing import encode_base64
 from aioum.core.transcript import canonical_request
 from aioum.devnet.running import RunningDevnet
 from aioum_node.app import RunningNode, running_node
-from aioum_node.identity import Identity
+from aioum_node.keys.identity import Identity
 from aioum_node.settings import Settings
 from tests.integration.conftest import FundedAccount
 from tests.integration.node.crashing_node import CALL_STEPS, PRICE, SETTLEMENT_STEPS, note

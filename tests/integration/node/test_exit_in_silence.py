@@ -17,8 +17,8 @@ from aioum.core.transcript import frontier_root
 from aioum.core.types import ChannelId
 from aioum.devnet.running import RunningDevnet, running_devnet
 from aioum_node.app import running_node
-from aioum_node.identity import Identity
-from aioum_node.settlement import DEADLINE_NEAR
+from aioum_node.keys.identity import Identity
+from aioum_node.settlement.loop import DEADLINE_NEAR
 from tests.integration.chain.faulty_endpoint import Fault, FaultyEndpoint, faulty_endpoint
 from tests.integration.node.books import PRICE, Books, open_session, opened_books, register_service, send
 from tests.integration.node.test_node_and_chain import buyer_on, settings_for, shout, until

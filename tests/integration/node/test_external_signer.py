@@ -17,9 +17,9 @@ from aioum.core.signing import LocalKey, require_signer
 from aioum.core.wire import RECEIPT_HEADER, SignedReceipt
 from aioum.devnet.running import RunningDevnet
 from aioum_node.app import RunningNode, running_node
-from aioum_node.identity import Identity
+from aioum_node.keys.identity import Identity
 from aioum_node.settings import Settings
-from aioum_node.signer_settings import RetiredKey, SignerSettings
+from aioum_node.settings_signer import RetiredKey, SignerSettings
 from tests.fake_signer import FakeSigner, Refusal, served_over_http
 from tests.integration.conftest import FundedAccount
 from tests.integration.node.conftest import PRICE, fail, shout

@@ -14,9 +14,9 @@ from aioum.core.hextext import address_text
 from aioum.core.signing import LocalKey
 from aioum.devnet.running import RunningDevnet
 from aioum_node.app import RunningNode, running_node
-from aioum_node.identity import Identity, create_operator
+from aioum_node.keys.identity import Identity, create_operator
 from aioum_node.settings import Settings
-from aioum_node.signer_settings import RetiredKey
+from aioum_node.settings_signer import RetiredKey
 from tests.integration.conftest import FundedAccount
 from tests.integration.node.conftest import PRICE, StartNode, shout
 from tests.integration.node.edge_client import Buyer, Opened, Reply

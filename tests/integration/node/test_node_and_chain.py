@@ -16,7 +16,7 @@ from aioum.chain.sender import Sender
 from aioum.chain.signers import LocalSigner
 from aioum.devnet.running import RunningDevnet, running_devnet
 from aioum_node.app import running_node
-from aioum_node.identity import Identity
+from aioum_node.keys.identity import Identity
 from aioum_node.settings import Settings
 from aioum_node.tools import tool
 from tests.integration.chain.faulty_endpoint import Fault, faulty_endpoint

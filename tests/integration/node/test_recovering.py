@@ -19,8 +19,8 @@ from aioum.core.ledger import Phase
 from aioum.core.types import Address
 from aioum_node.cli import main
 from aioum_node.fsck import check_store
-from aioum_node.recovered_calls import signed_calls, verified
-from aioum_node.recovering import opened_for_recovery
+from aioum_node.restored.recovered_calls import signed_calls, verified
+from aioum_node.restored.recovering import opened_for_recovery
 from aioum_node.store.sqlite import STORE_FILE
 from aioum_node.tools import tool
 from tests.integration.client.conftest import MakeMarketplace, marketplace  # noqa: F401 - a fixture

@@ -15,7 +15,7 @@ from aioum.core.ledger import Phase
 from aioum.core.types import Bytes32
 from aioum.core.wire import RECEIPT_HEADER, SignedReceipt
 from aioum_node.app import RunningNode
-from aioum_node.identity import Identity
+from aioum_node.keys.identity import Identity
 from aioum_node.store.port import StoredSession
 from aioum_node.store.sqlite import STORE_FILE
 from aioum_node.tools import tool

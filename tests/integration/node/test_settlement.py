@@ -13,7 +13,7 @@ from aioum.core.ledger import Phase
 from aioum.core.problem import problem_code
 from aioum.core.transcript import frontier_root
 from aioum.core.types import ZERO_BYTES32, Bytes32, ChannelId
-from aioum_node.settlement_rules import SettlePolicy
+from aioum_node.settlement.rules import SettlePolicy
 from tests.integration.conftest import FundAccount, FundedAccount, RegisteredService
 from tests.integration.node.books import DEPOSIT, PRICE, Books, open_session, opened_books, send
 

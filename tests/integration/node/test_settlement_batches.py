@@ -7,7 +7,7 @@ from structlog.testing import capture_logs
 
 from aioum.chain import calls
 from aioum.core.hextext import to_hex
-from aioum_node.settlement import PURPOSE_PREFIX
+from aioum_node.settlement.loop import PURPOSE_PREFIX
 from tests.integration.node.books import PRICE, send
 from tests.integration.node.test_settlement_poison import (
     SESSIONS,

@@ -11,7 +11,7 @@ from aioum.core.hextext import to_hex
 from aioum.core.ledger import Phase, seal, settlement_of
 from aioum.core.types import ChannelId
 from aioum.devnet.running import RunningDevnet
-from aioum_node.settlement import PURPOSE_PREFIX, chain_settlement
+from aioum_node.settlement.loop import PURPOSE_PREFIX, chain_settlement
 from tests.integration.chain.faulty_endpoint import Fault, faulty_endpoint
 from tests.integration.conftest import FundedAccount, RegisteredService
 from tests.integration.node.books import PRICE, Books, open_session, opened_books

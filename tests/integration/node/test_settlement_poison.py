@@ -17,7 +17,7 @@ from aioum.chain.signers import LocalSigner
 from aioum.core.hextext import to_hex
 from aioum.core.ledger import Phase
 from aioum.core.types import Bytes32, ChannelId
-from aioum_node.settlement import PURPOSE_PREFIX
+from aioum_node.settlement.loop import PURPOSE_PREFIX
 from aioum_node.store.port import StoredSession
 from tests.integration.node.books import PRICE, open_session, register_service, send
 from tests.integration.node.test_watch import Market, running_market

@@ -11,7 +11,7 @@ from aioum.chain.client import Chain
 from aioum.core.hextext import to_hex
 from aioum.devnet.running import RunningDevnet
 from aioum_node.app import RunningNode, running_node
-from aioum_node.identity import Identity
+from aioum_node.keys.identity import Identity
 from aioum_node.tools import tool
 from tests.integration.chain.faulty_endpoint import faulty_endpoint
 from tests.integration.conftest import FundedAccount

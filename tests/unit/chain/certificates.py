@@ -63,6 +63,7 @@ def _certificate(
         .not_valid_before(now - datetime.timedelta(minutes=1))
         .not_valid_after(now + datetime.timedelta(hours=1))
         .add_extension(x509.BasicConstraints(ca=is_root, path_length=None), critical=True)
+        .add_extension(_usage(is_root=is_root), critical=True)
         .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))]), critical=False)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
         .add_extension(
@@ -70,6 +71,21 @@ def _certificate(
         )
     )
     return builder.sign(issuer_key, hashes.SHA256())
+
+
+def _usage(*, is_root: bool) -> x509.KeyUsage:
+    # Python 3.13 checks what RFC 5280 asks of an authority.
+    return x509.KeyUsage(
+        digital_signature=not is_root,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        key_cert_sign=is_root,
+        crl_sign=is_root,
+        encipher_only=False,
+        decipher_only=False,
+    )
 
 
 def _write(path: Path, certificate: x509.Certificate) -> Path:

@@ -8,11 +8,11 @@ import pytest
 
 from aioum.core.errors import ConfigError
 from aioum.core.ledger import Limits
+from aioum_node.restored.watermark import Watermark
 from aioum_node.settings import Settings
 from aioum_node.storage import JOURNAL_FILE, opened_reader, opened_sending, opened_store, postgres_store
 from aioum_node.store.postgres.store import PostgresStore
 from aioum_node.store.sqlite import STORE_FILE, SqliteStore
-from aioum_node.watermark import Watermark
 from tests.postgres import PostgresServer, schema_of
 from tests.unit.node.store.samples import NOW_MS, channel, facts, opened
 
@@ -108,7 +108,7 @@ from aioum.core.ledger import Limits
 import aioum_node.app, aioum_node.cli
 from aioum_node.settings import Settings
 from aioum_node.storage import opened_store
-from aioum_node.watermark import Watermark
+from aioum_node.restored.watermark import Watermark
 
 async def opened(**names):
     settings = Settings(node_dir=Path(sys.argv[1]), **names)

@@ -20,14 +20,14 @@ SECTION = "## What each log entry means"
 
 # Entries whose name is a value, by file and expression: which names it takes.
 NAMED_BY_VALUE = {
-    ("restored.py", "doubt"): {
+    ("start.py", "doubt"): {
         "store-older",
         "store-replaced",
         "store-forked",
         "watermark-missing",
         "watermark-damaged",
     },
-    ("settlement.py", "alert"): {"settled-above-spent", "settled-below-spent", "root-conflict"},
+    ("loop.py", "alert"): {"settled-above-spent", "settled-below-spent", "root-conflict"},
 }
 
 

@@ -19,7 +19,7 @@ from typing import Any, Final
 from aioum.core.errors import AioumError, ConfigError
 from aioum.core.ledger import Phase
 from aioum_node.fsck import check_session
-from aioum_node.kept_signatures import SIGNATURES_FILE
+from aioum_node.keys.kept_signatures import SIGNATURES_FILE
 from aioum_node.store.incarnations import require_whole
 from aioum_node.store.port import SessionReader, StoredSession, SubmissionReader
 from aioum_node.store.postgres.driver import Connection, Connections

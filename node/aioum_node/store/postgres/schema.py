@@ -207,7 +207,12 @@ _LIVES: Final = (
     "ALTER TABLE accounts ADD CONSTRAINT accounts_phase_check CHECK (phase BETWEEN 0 AND 3)",
 )
 
-MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (_INITIAL, _LIVES)
+_CHALLENGES: Final = (
+    # What a challenge of one process is bound with, every other one has to accept.
+    "ALTER TABLE node ADD COLUMN challenge_secret bytea",
+)
+
+MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (_INITIAL, _LIVES, _CHALLENGES)
 """Statements by version: the first makes version 1. Only ever appended to."""
 
 CURRENT_VERSION: Final = len(MIGRATIONS)

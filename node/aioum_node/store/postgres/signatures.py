@@ -12,7 +12,7 @@ import structlog
 
 from aioum.core.errors import AioumError
 from aioum.core.types import Address, ChannelId
-from aioum_node.kept_signatures import KeptSignature, SignatureBookError
+from aioum_node.keys.kept_signatures import KeptSignature, SignatureBookError
 from aioum_node.store.postgres.driver import Connection, Connections
 from aioum_node.store.postgres.schema import require_schema_name
 

@@ -121,6 +121,16 @@ class PostgresStore:
         """Writes that wait or are under way."""
         return self._writer.waiting
 
+    async def agreed_secret(self, own: bytes) -> bytes:
+        """See `NodeStore.agreed_secret`: that of the process which came first."""
+        async with self._connections.transaction() as connection:
+            agreed: bytes = await connection.fetchval(
+                "UPDATE node SET challenge_secret = coalesce(challenge_secret, $1) "
+                "RETURNING challenge_secret",
+                own,
+            )
+        return agreed
+
     @property
     def process(self) -> int:
         """This process's id among those that share the store; 0 before it connected."""

@@ -130,6 +130,7 @@ async def test_receipt_in_the_transcript_is_signed(shop: Shop) -> None:
 
     signed = SignedReceipt.from_header(entry["receipt"])
     require_signer(signed.receipt.digest(DOMAIN), signed.signature, OPERATOR.address)
+    assert (signed.receipt.channel_id, signed.receipt.index) == (channel, 0)
 
 
 @pytest.mark.parametrize("first", ["-1", "x", "1e3", "", "99999999999"])

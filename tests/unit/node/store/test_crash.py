@@ -7,7 +7,7 @@ from aioum.core.ledger import Limits, Phase
 from aioum.core.merkle import root_of
 from aioum.core.problem import problem_code
 from aioum.core.transcript import EMPTY_ROOT, frontier_root, leaf_hash, node_hash
-from aioum_node.recovery import recover_interrupted
+from aioum_node.interrupted_calls import recover_interrupted
 from aioum_node.store.port import Store, StoredSession
 from aioum_node.store.sqlite import STORE_FILE, SqliteStore
 from tests.unit.node.store.samples import NOW_MS

@@ -17,16 +17,16 @@ from aioum.chain.model import BlockRef
 from aioum.core.errors import AioumError, ConfigError
 from aioum.core.ledger import Phase, Repeat, finalize
 from aioum.core.types import Address, Bytes32
-from aioum_node.kept_signatures import SIGNATURES_FILE, KeptSignature, SqliteSignatureBook
+from aioum_node.keys.kept_signatures import SIGNATURES_FILE, KeptSignature, SqliteSignatureBook
 from aioum_node.leases import Lease
-from aioum_node.restored import Life, begin_life
+from aioum_node.restored.start import Life, begin_life
+from aioum_node.restored.watermark import Watermark
 from aioum_node.store.port import StoredSession
 from aioum_node.store.postgres.copying import Copied, copy_store
 from aioum_node.store.postgres.signatures import PostgresSignatureBook
 from aioum_node.store.postgres.store import PostgresStore
 from aioum_node.store.reader import SqliteReader
 from aioum_node.store.sqlite import STORE_FILE, SqliteStore, store_lock
-from aioum_node.watermark import Watermark
 from tests.pens import Pen
 from tests.postgres import PostgresServer, schema_of
 from tests.unit.node.store.conformance import LIMITS, admitted
@@ -95,9 +95,10 @@ class Moving:
 
     async def sessions(self) -> list[StoredSession]:
         reader = SqliteReader(self.path)
-        found = await reader.sessions(tuple(Phase))
-        await reader.close()
-        return found
+        try:
+            return await reader.sessions(tuple(Phase))
+        finally:
+            await reader.close()
 
     async def copy(self, crash_at: int | None = None) -> list[str]:
         """Copy; returns the durable steps. Args: crash_at: how many steps are done then."""

@@ -11,11 +11,11 @@ from aioum.chain.model import BlockRef
 from aioum.core.errors import AioumError, OutcomeUnknown, Refused
 from aioum.core.ledger import Limits, Phase, finalize
 from aioum.core.types import Bytes32
-from aioum_node.recovery import recover_interrupted
-from aioum_node.restored import Life, begin_life
+from aioum_node.interrupted_calls import recover_interrupted
+from aioum_node.restored.start import Life, begin_life
+from aioum_node.restored.watermark import Watermark
 from aioum_node.store.incarnations import chain_instant
 from aioum_node.store.postgres.store import PostgresStore
-from aioum_node.watermark import Watermark
 from tests.postgres import PostgresServer
 from tests.unit.node.store.conformance import admitted
 from tests.unit.node.store.samples import NOW_MS, PRICE, answer, channel, facts, opened

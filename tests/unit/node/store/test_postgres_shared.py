@@ -16,8 +16,9 @@ from aioum.core.errors import AioumError, Refused
 from aioum.core.ledger import Admitted, Limits, SessionState, observe_chain
 from aioum.core.problem import problem_code
 from aioum_node.failures import failed
-from aioum_node.recovery import recover_interrupted
+from aioum_node.interrupted_calls import recover_interrupted
 from aioum_node.store.postgres.leases import require
+from aioum_node.store.postgres.schema import CURRENT_VERSION
 from aioum_node.store.postgres.store import PostgresStore
 from tests.pens import Pen
 from tests.postgres import PostgresServer, schema_of
@@ -67,7 +68,8 @@ async def fall_silent(sql: Sql, store: PostgresStore) -> None:
 async def test_processes_that_start_together_make_one_store_and_are_told_apart(
     processes: Processes, sql: Sql
 ) -> None:
-    assert [tuple(row) for row in await sql.fetch("SELECT version FROM schema_versions")] == [(1,), (2,)]
+    applied = [row["version"] for row in await sql.fetch("SELECT version FROM schema_versions ORDER BY 1")]
+    assert applied == list(range(1, CURRENT_VERSION + 1))
     assert len({store.process for store in processes}) == 3
 
 
@@ -216,6 +218,21 @@ async def test_a_call_that_nobody_runs_any_more_has_no_answer_to_wait_for(
 
 
 # --- leases ---
+
+
+async def test_processes_bind_challenges_with_the_secret_of_the_first_of_them(
+    processes: Processes, postgres: PostgresServer, tmp_path: Path
+) -> None:
+    own = [bytes([number]) * 32 for number in range(3)]
+
+    agreed = await asyncio.gather(
+        *(store.agreed_secret(secret) for store, secret in zip(processes, own, strict=True))
+    )
+    async with PostgresStore(postgres.url, LIMITS, schema=schema_of(tmp_path)) as later:
+        kept = await later.agreed_secret(bytes(32))
+
+    assert len({*agreed, kept}) == 1
+    assert kept in own
 
 
 async def test_one_process_at_a_time_holds_a_lease(processes: Processes) -> None:

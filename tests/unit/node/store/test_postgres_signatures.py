@@ -10,7 +10,7 @@ import pytest
 from aioum.core.errors import AioumError
 from aioum.core.ledger import Limits
 from aioum.core.types import Address, ChannelId
-from aioum_node.kept_signatures import KeptSignature
+from aioum_node.keys.kept_signatures import KeptSignature
 from aioum_node.store.postgres.signatures import PostgresSignatureBook
 from aioum_node.store.postgres.store import PostgresStore
 from tests.postgres import PostgresServer, schema_of

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from aioum.core.errors import Refused
 from aioum.core.ledger import Admitted, Limits
-from aioum_node.recovery import recover_interrupted
+from aioum_node.interrupted_calls import recover_interrupted
 from aioum_node.store.sqlite import SqliteStore
 from tests.unit.node.store.samples import NOW_MS, PRICE, answer, channel, facts, opened, request
 

@@ -22,7 +22,7 @@ from aioum.core.signing import LocalKey
 from aioum_node.api.challenges import SECRET_SIZE_BYTES
 from aioum_node.secret_files import forbidden_mode, read_secret
 from aioum_node.settings import Settings
-from aioum_node.signer_settings import SignerSettings
+from aioum_node.settings_signer import SignerSettings
 
 CHALLENGE_SECRET_FILE: Final = "challenge.secret"
 _PRIVATE_MODE: Final = 0o600

@@ -6,11 +6,11 @@ import pytest
 
 from aioum.core.errors import ConfigError
 from aioum.core.ledger import Phase
-from aioum_node.recovering import opened_for_recovery
+from aioum_node.restored.recovering import opened_for_recovery
+from aioum_node.restored.watermark import Watermark
 from aioum_node.settings import Settings
 from aioum_node.store.sqlite import STORE_FILE
-from aioum_node.watermark import Watermark
-from tests.unit.node.test_watermark import lived
+from tests.unit.node.restored.test_watermark import lived
 
 
 async def test_nothing_is_written_to_a_restored_store_before_a_start_has_noticed_it(tmp_path: Path) -> None:

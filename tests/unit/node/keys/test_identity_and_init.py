@@ -12,8 +12,8 @@ from aioum.core.errors import AioumError, ConfigError
 from aioum.core.signing import LocalKey
 from aioum.core.transcript import canonical_request
 from aioum_node.cli import main
-from aioum_node.identity import challenge_secret, create_operator, load_identity
 from aioum_node.init import devnet_key, init_node, read_key
+from aioum_node.keys.identity import challenge_secret, create_operator, load_identity
 from aioum_node.service import load_tools
 from aioum_node.settings import Settings, load_settings
 

@@ -3,7 +3,7 @@
 What lies outside the store and was not restored with it tells: the watermark. Where it says that the store is
 older, or another one, every session that is not over becomes suspect, and so does every session that was
 opened until now and is not in the store. A copy of everything, watermark included, only the chain and the
-clients can tell: see `settlement_rules.observed` and `shown_receipts`.
+clients can tell: see `settlement.rules.observed` and `shown_receipts`.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from aioum.chain.model import BlockRef
 from aioum.core import suspicion
 from aioum.core.errors import AioumError, ConfigError
 from aioum.core.ledger import SessionState
+from aioum_node.restored.watermark import Mark, Watermark
 from aioum_node.store.incarnations import (
     INCARNATION_BYTES,
     Beginning,
@@ -26,7 +27,6 @@ from aioum_node.store.incarnations import (
     StoreMark,
     chain_instant,
 )
-from aioum_node.watermark import Mark, Watermark
 
 _log = structlog.get_logger(__name__)
 

@@ -7,11 +7,11 @@ import pytest
 
 from aioum.core.ledger import SessionState
 from aioum.core.types import ChannelId
-from aioum_node.settle_deadlines import SHORTEST_GRACE_SECONDS, Deadlines
-from aioum_node.settle_pauses import Pauses
+from aioum_node.settlement.deadlines import SHORTEST_GRACE_SECONDS, Deadlines
+from aioum_node.settlement.pauses import Pauses
 from aioum_node.store.port import StoredSession
+from tests.unit.node.settlement.test_rules import CHAIN_TIME, GRACE_SECONDS, on_chain, view
 from tests.unit.node.store.samples import channel, facts, opened
-from tests.unit.node.test_settlement_rules import CHAIN_TIME, GRACE_SECONDS, on_chain, view
 
 ONE, TWO = channel(1), channel(2)
 

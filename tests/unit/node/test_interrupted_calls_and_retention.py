@@ -8,7 +8,7 @@ from aioum.core.merkle import root_of
 from aioum.core.problem import PROBLEM_CONTENT_TYPE, problem_code
 from aioum.core.transcript import frontier_root, node_hash
 from aioum.core.types import ChannelId
-from aioum_node.recovery import interrupt_session, recover_interrupted
+from aioum_node.interrupted_calls import interrupt_session, recover_interrupted
 from aioum_node.retention import RetentionLoop, remove_old
 from aioum_node.store.sqlite import STORE_FILE, SqliteStore
 from tests.pens import Pen

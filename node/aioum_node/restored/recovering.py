@@ -28,16 +28,16 @@ from aioum.core.seats import NO_SEATS, Seats
 from aioum.core.transcript import frontier_root
 from aioum.core.types import Address, ChannelId
 from aioum_node.fsck import require_sound
-from aioum_node.identity import opened_identity
-from aioum_node.recovered_calls import Evidence, signed_calls, verified
-from aioum_node.restored import require_looked_at
+from aioum_node.keys.identity import opened_identity
+from aioum_node.keys.session_signers import SessionSigners
+from aioum_node.restored.recovered_calls import Evidence, signed_calls, verified
+from aioum_node.restored.start import require_looked_at
+from aioum_node.restored.watermark import Watermark
 from aioum_node.rosters import accepted_keys, require_roster
-from aioum_node.session_signers import SessionSigners
 from aioum_node.settings import Settings
 from aioum_node.storage import NodeStore, is_shared, postgres_store
 from aioum_node.store.port import StoredSession
 from aioum_node.store.sqlite import STORE_FILE, SqliteStore
-from aioum_node.watermark import Watermark
 
 _CALLS_PER_READ: Final = 64
 _RECOVERED: Final = "recovered"

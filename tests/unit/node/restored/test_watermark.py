@@ -12,10 +12,10 @@ from aioum.core.errors import AioumError, ConfigError, OutcomeUnknown
 from aioum.core.ledger import Limits, Phase, finalize, seal
 from aioum.core.suspicion import abandon
 from aioum.core.types import Bytes32
-from aioum_node.restored import Life, begin_life, doubt_about, suspect_at_opening
+from aioum_node.restored.start import Life, begin_life, doubt_about, suspect_at_opening
+from aioum_node.restored.watermark import Mark, Watermark
 from aioum_node.store.incarnations import StoreMark, chain_instant
 from aioum_node.store.sqlite import STORE_FILE, SqliteStore
-from aioum_node.watermark import Mark, Watermark
 from tests.unit.node.store.conformance import admitted
 from tests.unit.node.store.samples import NOW_MS, PRICE, answer, channel, facts, opened
 

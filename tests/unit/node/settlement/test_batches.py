@@ -9,7 +9,7 @@ from aioum.chain.calls import Settlement
 from aioum.chain.model import Mined
 from aioum.core.errors import ChainError, OutcomeUnknown
 from aioum.core.types import Bytes32
-from aioum_node.settle_batches import Batches
+from aioum_node.settlement.batches import Batches
 from tests.unit.node.store.samples import channel
 
 

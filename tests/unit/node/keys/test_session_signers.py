@@ -14,11 +14,11 @@ from aioum.core.hextext import address_text
 from aioum.core.payment import Domain
 from aioum.core.signing import LocalKey
 from aioum.core.types import Address
-from aioum_node.identity import Identity, create_operator, opened_identity
+from aioum_node.keys.identity import Identity, create_operator, opened_identity
+from aioum_node.keys.session_signers import opened_signers
 from aioum_node.readiness import Readiness
-from aioum_node.session_signers import opened_signers
 from aioum_node.settings import Settings
-from aioum_node.signer_settings import RetiredKey, SignerSettings, signer_table
+from aioum_node.settings_signer import RetiredKey, SignerSettings, signer_table
 from tests.fake_signer import FakeSigner, Refusal, served_over_http
 
 OPERATOR = LocalKey(b"\5" * 32)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from aioum.core.errors import AioumError, ConfigError, OutcomeUnknown
-from aioum_node.identity import write_private
+from aioum_node.keys.identity import write_private
 from aioum_node.store.incarnations import INCARNATION_BYTES
 
 _MAGIC: Final = b"aioum-watermark1"

@@ -15,16 +15,16 @@ from aioum.core.errors import AioumError, OutcomeUnknown, Refused
 from aioum.core.hextext import to_hex
 from aioum.core.ledger import Phase
 from aioum.core.types import Bytes32, ChannelId
-from aioum_node import settlement_rules as rules
 from aioum_node.fsck import require_sound
-from aioum_node.kept_vouchers import best_covered
+from aioum_node.interrupted_calls import interrupt_session
 from aioum_node.loops import LoopObserver, Unobserved
-from aioum_node.recovery import interrupt_session
-from aioum_node.settle_deadlines import Deadlines
-from aioum_node.settle_observer import NoObserver, SettleObserver
-from aioum_node.settle_pauses import Pauses
-from aioum_node.settle_sending import PURPOSE_PREFIX, SentSettlements, chain_settlement
-from aioum_node.settlement_rules import ChainView, SettlePolicy
+from aioum_node.settlement import rules
+from aioum_node.settlement.deadlines import Deadlines
+from aioum_node.settlement.kept_vouchers import best_covered
+from aioum_node.settlement.observer import NoObserver, SettleObserver
+from aioum_node.settlement.pauses import Pauses
+from aioum_node.settlement.rules import ChainView, SettlePolicy
+from aioum_node.settlement.sending import PURPOSE_PREFIX, SentSettlements, chain_settlement
 from aioum_node.store.port import Store, StoredSession
 from aioum_node.watch import finalizing_transaction
 

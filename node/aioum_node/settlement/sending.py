@@ -12,7 +12,7 @@ from aioum.core import ledger
 from aioum.core.errors import ChainError, OutcomeUnknown
 from aioum.core.hextext import address_text, to_hex
 from aioum.core.types import ChannelId
-from aioum_node.settle_batches import Batches, SentItem
+from aioum_node.settlement.batches import Batches, SentItem
 
 PURPOSE_PREFIX: Final = "settle:"
 """Begins the purpose of a settlement in the transaction journal; channel ids in hex follow, with commas."""

@@ -14,7 +14,7 @@ from aioum.core.errors import AioumError
 from aioum.core.payment import CallReceipt, Domain, SignedMessage, Statement
 from aioum.core.signing import LocalKey, require_signer
 from aioum.core.types import Address, Bytes32, ChannelId
-from aioum_node.kept_signatures import KeepingSigner, SqliteSignatureBook
+from aioum_node.keys.kept_signatures import KeepingSigner, SqliteSignatureBook
 from tests.fake_signer import FakeSigner, Refusal, served_over_http
 
 KEY = LocalKey(b"\5" * 32)
@@ -84,6 +84,7 @@ async def test_every_message_has_a_signature_of_its_own(kept: Kept) -> None:
 
     for message, signature in zip([*messages, statement], signatures, strict=True):
         require_signer(message.digest(DOMAIN), signature, KEY.address)
+    assert len(set(signatures)) == len(messages) + 1
 
 
 async def test_a_damaged_signature_is_made_again(fake: FakeSigner, kept: Kept) -> None:

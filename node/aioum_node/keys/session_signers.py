@@ -15,12 +15,12 @@ from aioum.core.errors import AioumError, Refused
 from aioum.core.hextext import address_text
 from aioum.core.payment import Domain, ReadAccess, SignedMessage
 from aioum.core.types import Address, ChannelId
-from aioum_node.identity import Identity
-from aioum_node.kept_signatures import SIGNATURES_FILE, KeepingSigner, SignatureBook, SqliteSignatureBook
+from aioum_node.keys.identity import Identity
+from aioum_node.keys.kept_signatures import SIGNATURES_FILE, KeepingSigner, SignatureBook, SqliteSignatureBook
 from aioum_node.readiness import Readiness
 from aioum_node.sessions import SessionContext
 from aioum_node.settings import Settings
-from aioum_node.signer_settings import SignerSettings
+from aioum_node.settings_signer import SignerSettings
 from aioum_node.storage import is_shared, read_database_url
 
 SIGNER_CONDITION: Final = "signer"

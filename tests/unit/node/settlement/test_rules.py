@@ -6,9 +6,9 @@ from aioum.chain.model import BlockRef, ChainSession
 from aioum.core import ledger, suspicion
 from aioum.core.ledger import Admitted, Limits, Phase, SessionState
 from aioum.core.types import ZERO_BYTES32, Address, Bytes32
-from aioum_node import settlement_rules as rules
-from aioum_node.kept_vouchers import KeptVoucher
-from aioum_node.settlement_rules import ChainView, SettlePolicy
+from aioum_node.settlement import rules
+from aioum_node.settlement.kept_vouchers import KeptVoucher
+from aioum_node.settlement.rules import ChainView, SettlePolicy
 from aioum_node.store.port import StoredSession
 from tests.unit.node.store.samples import NOW_MS, PRICE, answer, channel, facts, opened, request
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from aioum.core.types import ChannelId
-from aioum_node.settlement_rules import ChainView
+from aioum_node.settlement.rules import ChainView
 from aioum_node.store.port import StoredSession
 
 SHORTEST_GRACE_SECONDS: Final = 900

@@ -8,7 +8,7 @@ from aioum.chain.model import BlockRef, ChainSession
 from aioum.core import ledger, suspicion
 from aioum.core.ledger import Phase, SessionState, Settlement
 from aioum.core.transcript import frontier_root
-from aioum_node.kept_vouchers import KeptVoucher
+from aioum_node.settlement.kept_vouchers import KeptVoucher
 from aioum_node.store.port import StoredSession
 
 
