@@ -200,7 +200,11 @@ class Sender:
         anchor = await anchor_of(self.chain)
         count = await self._rpc.transaction_count(self.signer.address, "pending")
         account = _Account(anchor, count)
-        for attempt in map(self._shared, attempts_in(await self.unresolved())):
+        found = attempts_in(await self.unresolved())
+        # What another process found the outcome of is not on its way any more.
+        for gone in self._in_flight.keys() - {attempt.first.transaction_hash for attempt in found}:
+            del self._in_flight[gone]
+        for attempt in map(self._shared, found):
             if await is_foreign(self.chain, attempt.first):
                 await self._resolve(attempt, TransactionState.FOREIGN)
                 continue
@@ -215,7 +219,13 @@ class Sender:
         return account
 
     def _shared(self, attempt: Attempt) -> Attempt:
-        return self._in_flight.get(attempt.first.transaction_hash, attempt)
+        known = self._in_flight.get(attempt.first.transaction_hash)
+        if known is None:
+            return attempt
+        # While another process had the account it may have signed dearer ones.
+        hashes = {variant.transaction_hash for variant in known.variants}
+        known.variants.extend(item for item in attempt.variants if item.transaction_hash not in hashes)
+        return known
 
     async def _fees(self, call: ContractCall) -> Fees:
         market = await self._rpc.market()

@@ -209,6 +209,35 @@ async def test_a_restarted_process_finds_whichever_variant_was_mined(
         assert await account.sender.reconcile() == []
 
 
+async def test_a_process_that_has_the_account_again_finds_what_another_one_signed_meanwhile(
+    devnet: RunningDevnet, tmp_path: Path
+) -> None:
+    path, clock = tmp_path / "journal", Clock()
+    async with account_on(devnet, path, FeePolicy(60), clock=clock) as account:
+        before = await account.minted()
+        await devnet.pause_mining()
+        sending = asyncio.create_task(account.sender.send(account.mint(7), "mint"))
+        await until_handed_in(account.sender)
+        sending.cancel()
+        await asyncio.gather(sending, return_exceptions=True)
+        clock.seconds += 60
+        async with account_on(devnet, path, FeePolicy(60), clock=clock) as other:
+            reconciling = asyncio.create_task(other.sender.reconcile())
+            async with asyncio.timeout(15):
+                while other.observer.replaced == 0:
+                    await asyncio.sleep(0.01)
+            reconciling.cancel()
+            await asyncio.gather(reconciling, return_exceptions=True)
+        _, dearer = await account.variants(2)
+        await devnet.mine(2)
+
+        (mined,) = await account.sender.reconcile()
+
+        assert mined.transaction_hash == dearer.transaction_hash
+        assert await account.minted() == before + 7
+        assert account.sender.in_flight == 0
+
+
 async def test_a_replacement_that_would_cost_more_than_allowed_is_not_signed_and_told_once(
     devnet: RunningDevnet, tmp_path: Path
 ) -> None:
