@@ -140,7 +140,7 @@ def build_edge(
             operator=terms.operator,
             payee=terms.payee,
             token=terms.token,
-            receipt_signer=terms.receipt_signer,
+            receipt_signers=signers.addresses,
             descriptor_hash=terms.descriptor_hash,
             confirmations=settings.confirmations,
             wait_seconds=settings.opening_wait_seconds,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass, replace
 from typing import Protocol, TypeVar
 
@@ -57,7 +57,8 @@ class OpeningPolicy:
     """What this node accepts.
 
     Attributes:
-        service_id, operator, payee, token, receipt_signer: its own; sessions of others are refused.
+        service_id, operator, payee, token: its own; sessions of others are refused.
+        receipt_signers: who signs here, for present terms or for former ones; the terms name one of them.
         descriptor_hash: its current card, under which plain channels run.
         confirmations: blocks that make a deposit final.
         max_concurrent: openings and top-ups looked up at once; of them max_per_address for one address.
@@ -69,7 +70,7 @@ class OpeningPolicy:
     operator: Address
     payee: Address
     token: Address
-    receipt_signer: Address
+    receipt_signers: Collection[Address]
     descriptor_hash: Bytes32
     confirmations: int
     wait_seconds: float
@@ -302,11 +303,11 @@ class Openings:
 
     def _require_ours(self, opening: Opening, terms: Terms) -> None:
         policy = self._policy
-        ours = (policy.operator, policy.payee, policy.token, policy.receipt_signer)
-        if (terms.operator, terms.payee, terms.token, terms.receipt_signer) != ours or (
-            opening.payee,
-            opening.token,
-        ) != (policy.payee, policy.token):
+        if (
+            (terms.operator, terms.payee, terms.token) != (policy.operator, policy.payee, policy.token)
+            or terms.receipt_signer not in policy.receipt_signers
+            or (opening.payee, opening.token) != (policy.payee, policy.token)
+        ):
             raise Refused(
                 "the session's terms name another operator, payee, token or receipt signer than this node's",
                 code="terms-not-ours",

@@ -99,6 +99,27 @@ async def test_a_retired_receipt_key_in_its_key_store_serves_the_sessions_that_n
     assert await settled(chain, old) == 2 * PRICE
 
 
+async def test_a_session_of_former_terms_that_is_shown_after_the_change_is_served_under_them(
+    start: Start, buyer: Buyer, chain: Chain
+) -> None:
+    retired = RetiredKey(key_file=Path("first.key.json"), password_file=Path("first.password"))
+    async with start("first") as node:
+        early, late = await buyer.open(node), await buyer.open(node)
+        before = node
+    async with start("second", retired_receipt_keys=(retired,)) as node:
+        early.challenge = None
+        first = await buyer.enter(node, early, PRICE)
+        done = await closed(buyer, node, early, 1)
+    async with start("second") as node:
+        late.challenge = None
+        refused = await buyer.enter(node, late, PRICE)
+
+    assert buyer.receipt(before, first).receipt.index == 0
+    assert done.status == 200
+    assert await settled(chain, early) == PRICE
+    assert (refused.status, refused.code) == (403, "terms-not-ours")
+
+
 async def test_a_session_whose_receipt_key_is_gone_is_refused_and_settled_when_it_is_idle(
     start: Start, buyer: Buyer, chain: Chain
 ) -> None:
