@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import secrets
 from dataclasses import dataclass, field
@@ -170,6 +171,13 @@ class Buyer:
         body = close_request_json(request, session.signer.sign_digest(request.digest(self.chain.domain)))
         url = f"{node.url}/sessions/0x{session.channel_id.hex()}/close"
         return await self._send("POST", url, canonical_bytes(body))
+
+    async def close_until_settled(self, node: RunningNode, session: Opened, call_count: int) -> Reply:
+        """Ask for the settlement until the node has another answer than that it is under way."""
+        async with asyncio.timeout(60):
+            while (reply := await self.close(node, session, call_count)).status == 202:
+                await asyncio.sleep(0.1)
+        return reply
 
     def receipt(self, node: RunningNode, reply: Reply) -> SignedReceipt:
         """The receipt of an answer, with its signature checked."""

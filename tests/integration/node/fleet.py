@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import shutil
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from aioum.core.hextext import to_hex
 from aioum.devnet.running import RunningDevnet
 from aioum_node.app import RunningNode, running_node
 from aioum_node.keys.identity import Identity
 from aioum_node.settings import Settings
 from tests.integration.conftest import FundedAccount
 from tests.integration.node.crashing_node import note
+from tests.integration.node.doomed_process import doomed_process
 from tests.postgres import PostgresServer, schema_of
 
 SILENCE_SECONDS = 2.0
@@ -93,28 +91,8 @@ class Fleet:
         """A node in a process of its own, in a folder like the first one's."""
         if not (self.folder / name).exists():
             self.copy_folder("first", name)
-        process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-m",
-            "tests.integration.node.crashing_node",
-            step,
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            cwd=self._repository,
-        )
-        try:
-            assert process.stdin is not None
-            assert process.stdout is not None
-            given = {**self.settings(name), "key": to_hex(self._operator.key.secret_bytes())}
-            process.stdin.write(json.dumps(given).encode())
-            process.stdin.close()
-            url = (await asyncio.wait_for(process.stdout.readline(), 60)).decode().strip()
-            assert url, "the node did not start"
-            yield Member(replace(node, url=url), process)
-        finally:
-            if process.returncode is None:
-                process.kill()
-                await process.wait()
+        async with doomed_process(self._repository, step, self.settings(name), self._operator.key) as started:
+            yield Member(replace(node, url=started.url), started.process)
 
     def ran(self) -> list[str]:
         """What the tool noted, in order."""

@@ -26,7 +26,6 @@ from tests.integration.node import busy_node
 from tests.integration.node.busy_node import RAN_FILE
 from tests.integration.node.conftest import StartNode
 from tests.integration.node.edge_client import Buyer, Opened, Reply
-from tests.integration.node.test_edge import closed
 from tests.pens import ROSTER, Pen
 from tests.unit.node.api.in_flight import FUNCTIONS, PATIENT_MS, PRICE, meeting_of
 
@@ -112,7 +111,7 @@ async def test_sixteen_calls_in_flight_with_failures_among_them_settle_for_what_
             await until(lambda count=count: node.edge.calls.waiting == count)  # type: ignore[misc]
         sent[0] = asyncio.create_task(signed.send(node, 0))
         replies = [await sent[index] for index in range(16)]
-        done = await closed(buyer, node, signed.session, 16)
+        done = await buyer.close_until_settled(node, signed.session, 16)
 
     receipts = [buyer.receipt(node, reply).receipt for reply in replies]
     charges = [0 if text.startswith("no") else PRICE for text in texts]
@@ -171,7 +170,7 @@ async def test_calls_in_flight_of_a_killed_node_are_recorded_as_interrupted_and_
         shown = (await buyer.read(node, signed.session, "/calls")).json["calls"]
         retries = [await signed.send(node, index) for index in range(6)]
         replies = [*retries, *[await signed.send(node, index) for index in (6, 7)]]
-        done = await closed(buyer, node, signed.session, 8)
+        done = await buyer.close_until_settled(node, signed.session, 8)
 
     assert all(isinstance(error, aiohttp.ClientError) for error in broken)
     assert (before["callCount"], before["recorded"], before["reserved"]) == (6, 1, str(3 * PRICE))
@@ -287,7 +286,7 @@ async def test_two_hundred_parallel_replays_of_one_signed_call_are_one_execution
         meeting.complete.set()
         replies = await asyncio.gather(*sending)
         numbers = (await buyer.read(node, signed.session)).json
-        done = await closed(buyer, node, signed.session, 2)
+        done = await buyer.close_until_settled(node, signed.session, 2)
 
     assert meeting.came == ["first", "other"]
     answers = {(reply.status, reply.body, reply.headers["Aioum-Receipt"]) for reply in replies}

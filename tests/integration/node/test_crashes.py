@@ -1,10 +1,7 @@
 """kill -9 of a node at each step of a call and of a settlement: nothing lost, charged or executed twice."""
 
 import asyncio
-import json
 import signal
-import sys
-import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -25,6 +22,7 @@ from aioum_node.keys.identity import Identity
 from aioum_node.settings import Settings
 from tests.integration.conftest import FundedAccount
 from tests.integration.node.crashing_node import CALL_STEPS, PRICE, SETTLEMENT_STEPS, note
+from tests.integration.node.doomed_process import doomed_process
 from tests.integration.node.edge_client import Buyer, Opened, Reply
 from tests.pens import ROSTER, Pen
 
@@ -58,29 +56,9 @@ class Shop:
     @asynccontextmanager
     async def doomed(self, step: str, node: RunningNode) -> AsyncIterator[RunningNode]:
         """The node in a process that crashes at `step`; the block must bring it there."""
-        process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-m",
-            "tests.integration.node.crashing_node",
-            step,
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            cwd=self._repository,
-        )
-        try:
-            assert process.stdin is not None
-            assert process.stdout is not None
-            given = {**self._settings, "key": to_hex(self._operator.key.secret_bytes())}
-            process.stdin.write(json.dumps(given).encode())
-            process.stdin.close()
-            url = (await asyncio.wait_for(process.stdout.readline(), 60)).decode().strip()
-            assert url, "the node did not start"
-            yield replace(node, url=url)
-            assert await asyncio.wait_for(process.wait(), 60) == -signal.SIGKILL
-        finally:
-            if process.returncode is None:
-                process.kill()
-                await process.wait()
+        async with doomed_process(self._repository, step, self._settings, self._operator.key) as started:
+            yield replace(node, url=started.url)
+            assert await asyncio.wait_for(started.process.wait(), 60) == -signal.SIGKILL
 
     def ran(self) -> list[str]:
         """What the tool noted, in order."""
@@ -105,14 +83,6 @@ async def call(
     return await buyer.pay(node, session, amount, "note", arguments, **how)
 
 
-async def settled(buyer: Buyer, node: RunningNode, session: Opened, call_count: int) -> Reply:
-    deadline = time.monotonic() + 60
-    while (reply := await buyer.close(node, session, call_count)).status == 202:
-        assert time.monotonic() < deadline, "the session was not settled in time"
-        await asyncio.sleep(0.1)
-    return reply
-
-
 @pytest.mark.parametrize("step", CALL_STEPS)
 async def test_call_whose_node_is_killed_is_answered_once_and_the_session_goes_on(
     shop: Shop, buyer: Buyer, chain: Chain, step: str
@@ -128,7 +98,7 @@ async def test_call_whose_node_is_killed_is_answered_once_and_the_session_goes_o
         again = await call(shop, buyer, node, session, 2 * PRICE, "second")
         spent_before = sum(buyer.receipt(node, reply).receipt.charge for reply in (first, retry))
         third = await call(shop, buyer, node, session, max(2 * PRICE + 1, spent_before + PRICE), "third")
-        done = await settled(buyer, node, session, 3)
+        done = await buyer.close_until_settled(node, session, 3)
 
     interrupted = step in ("after-admit", "in-tool", "before-record")
     receipts = [buyer.receipt(node, reply).receipt for reply in (first, retry, third)]
@@ -171,7 +141,7 @@ async def test_signed_call_whose_node_is_killed_keeps_its_envelope_and_the_head_
         contradiction = await ask(node, 1, "other", envelope=other)
         third = await ask(node, 2, "third")
         recorded = (await buyer.read(node, session, "/calls")).json["calls"]
-        done = await settled(buyer, node, session, 3)
+        done = await buyer.close_until_settled(node, session, 3)
 
     assert (heads["client"] == encode_base64(before)) == (step == "before-admit")
     interrupted = step in ("after-admit", "in-tool", "before-record")
@@ -202,7 +172,7 @@ async def test_settlement_whose_node_is_killed_happens_once_for_what_was_spent(
             assert step == "after-seal"
     async with shop.running() as node:
         refused = await call(shop, buyer, node, session, 3 * PRICE, "third")
-        done = await settled(buyer, node, session, 2)
+        done = await buyer.close_until_settled(node, session, 2)
 
     assert refused.code in ("session-sealed", "session-finalized")
     assert done.json["statement"] == statement

@@ -1,7 +1,6 @@
 """A whole node on a real chain: openings, top-ups, closing, restarts, new cards."""
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -13,16 +12,7 @@ from aioum.devnet.running import RunningDevnet
 from aioum_node.app import RunningNode
 from tests.integration.conftest import FundAccount, FundedAccount, RegisteredService
 from tests.integration.node.conftest import PRICE, StartNode
-from tests.integration.node.edge_client import Buyer, Opened, Reply
-
-
-async def closed(buyer: Buyer, node: RunningNode, session: Opened, call_count: int) -> Reply:
-    """Close and ask again until the settlement is final."""
-    deadline = time.monotonic() + 30
-    while (reply := await buyer.close(node, session, call_count)).status == 202:
-        assert time.monotonic() < deadline, "the session was not settled in time"
-        await asyncio.sleep(0.1)
-    return reply
+from tests.integration.node.edge_client import Buyer, Opened
 
 
 async def test_session_is_opened_used_closed_and_settled_for_what_was_spent(
@@ -34,7 +24,7 @@ async def test_session_is_opened_used_closed_and_settled_for_what_was_spent(
         failed = await buyer.pay(node, session, 2 * PRICE, "fail")
         second = await buyer.pay(node, session, 2 * PRICE + 1)
         statement = (await buyer.read(node, session, "/statement")).json
-        done = await closed(buyer, node, session, 3)
+        done = await buyer.close_until_settled(node, session, 3)
 
     assert [reply.status for reply in (first, failed, second, done)] == [200, 500, 200, 200]
     charges = [buyer.receipt(node, reply).receipt.charge for reply in (first, failed, second)]
@@ -207,7 +197,7 @@ async def test_plain_channel_is_refused_unless_configured(
     async with start_node(accept_plain_channels=True) as node:
         session.challenge = None
         accepted = await buyer.enter(node, session, PRICE)
-        done = await closed(buyer, node, session, 1)
+        done = await buyer.close_until_settled(node, session, 1)
 
     assert (refused.status, refused.code) == (403, "plain-channel-refused")
     assert (accepted.status, done.status) == (200, 200)
@@ -234,7 +224,7 @@ async def test_vouchers_of_a_contract_are_refused_unless_configured_and_then_set
         session.signer = buyer.account.key
         stranger = await buyer.pay(node, session, 2 * PRICE)
         session.signer = owner.key
-        done = await closed(buyer, node, session, 1)
+        done = await buyer.close_until_settled(node, session, 1)
 
     assert (refused.status, refused.code) == (403, "contract-signer-refused")
     assert accepted.status == 200

@@ -56,14 +56,6 @@ async def call(
     return await buyer.pay(node, session, amount, "note", arguments, **how)
 
 
-async def settled(buyer: Buyer, node: RunningNode, session: Opened, call_count: int) -> Reply:
-    deadline = time.monotonic() + 60
-    while (reply := await buyer.close(node, session, call_count)).status == 202:
-        assert time.monotonic() < deadline, "the session was not settled in time"
-        await asyncio.sleep(0.1)
-    return reply
-
-
 async def transactions(fleet: Fleet, postgres: PostgresServer) -> list[tuple[str, str]]:
     """Purpose and state of every settlement in the journal."""
     sql = await asyncpg.connect(postgres.url, server_settings={"search_path": fleet.schema})
@@ -92,7 +84,7 @@ async def test_two_hundred_replays_of_one_voucher_over_three_processes_are_one_e
             )
         )
         transcript = await buyer.read(members[0].node, session, "/calls")
-        done = await settled(buyer, members[2].node, session, 2)
+        done = await buyer.close_until_settled(members[2].node, session, 2)
     assert {reply.status for reply in replies} == {200}
     assert len({(reply.body, reply.headers["Aioum-Receipt"]) for reply in replies}) == 1
     receipt = buyer.receipt(first, replies[0]).receipt
@@ -119,7 +111,7 @@ async def test_call_of_a_process_that_is_killed_at_any_step_is_answered_once_and
             retry = await call(fleet, buyer, first, session, 2 * PRICE, "cut off")
         again = await call(fleet, buyer, first, session, 2 * PRICE, "cut off")
         third = await call(fleet, buyer, first, session, 3 * PRICE, "third")
-        done = await settled(buyer, first, session, 3)
+        done = await buyer.close_until_settled(first, session, 3)
     interrupted = step in ("after-admit", "in-tool", "before-record")
     assert (problem_code(retry.body) == "interrupted") == interrupted
     assert (again.body, again.headers["Aioum-Receipt"]) == (retry.body, retry.headers["Aioum-Receipt"])
@@ -212,10 +204,10 @@ async def test_settlement_whose_process_is_killed_at_any_step_is_finished_by_ano
         await call(fleet, buyer, first, session, PRICE, "opening", action="open")
     async with fleet.member("second", first, step) as doomed:
         with pytest.raises(aiohttp.ClientError):
-            await settled(buyer, doomed.node, session, 1)
+            await buyer.close_until_settled(doomed.node, session, 1)
         await asyncio.wait_for(doomed.process.wait(), 60)
     async with fleet.member("third", first) as third:
-        done = await settled(buyer, third.node, session, 1)
+        done = await buyer.close_until_settled(third.node, session, 1)
         # The session may be found settled on the chain before the lease of the dead one lapsed.
         deadline = time.monotonic() + 60
         while (sent := await transactions(fleet, postgres))[-1][1] == "pending":
@@ -242,11 +234,11 @@ async def test_exactly_one_process_settles_and_when_it_dies_another_one_does(
             await stack.enter_async_context(fleet.member(name, first))
             for name in ("first", "second", "third")
         ]
-        await settled(buyer, members[2].node, sessions[0], 1)
+        await buyer.close_until_settled(members[2].node, sessions[0], 1)
         await members[0].kill()
-        await settled(buyer, members[2].node, sessions[1], 1)
+        await buyer.close_until_settled(members[2].node, sessions[1], 1)
         await members[1].kill()
-        await settled(buyer, members[2].node, sessions[2], 1)
+        await buyer.close_until_settled(members[2].node, sessions[2], 1)
     assert await transactions(fleet, postgres) == [
         (f"settle:{to_hex(session.channel_id)}", "mined") for session in sessions
     ]

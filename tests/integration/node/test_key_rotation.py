@@ -19,7 +19,7 @@ from aioum_node.settings import Settings
 from aioum_node.settings_signer import RetiredKey
 from tests.integration.conftest import FundedAccount
 from tests.integration.node.conftest import PRICE, StartNode, shout
-from tests.integration.node.edge_client import Buyer, Opened, Reply
+from tests.integration.node.edge_client import Buyer, Opened
 
 Start = Callable[..., AbstractAsyncContextManager[RunningNode]]
 
@@ -66,14 +66,6 @@ async def settled(chain: Chain, session: Opened) -> int:
         await asyncio.sleep(0.1)
 
 
-async def closed(buyer: Buyer, node: RunningNode, session: Opened, call_count: int) -> Reply:
-    deadline = time.monotonic() + 60
-    while (reply := await buyer.close(node, session, call_count)).status == 202:
-        assert time.monotonic() < deadline, "the session was not settled in time"
-        await asyncio.sleep(0.1)
-    return reply
-
-
 async def test_a_retired_receipt_key_in_its_key_store_serves_the_sessions_that_name_it(
     start: Start, buyer: Buyer, chain: Chain
 ) -> None:
@@ -90,7 +82,7 @@ async def test_a_retired_receipt_key_in_its_key_store_serves_the_sessions_that_n
         statement = (await buyer.read(node, old, "/statement")).json
         fresh = await buyer.open(node)
         new = await buyer.enter(node, fresh, PRICE)
-        done = await closed(buyer, node, old, 2)
+        done = await buyer.close_until_settled(node, old, 2)
 
     assert buyer.receipt(before, retry).signature == former.signature
     assert buyer.receipt(before, following).receipt.index == 1
@@ -109,7 +101,7 @@ async def test_a_session_of_former_terms_that_is_shown_after_the_change_is_serve
     async with start("second", retired_receipt_keys=(retired,)) as node:
         early.challenge = None
         first = await buyer.enter(node, early, PRICE)
-        done = await closed(buyer, node, early, 1)
+        done = await buyer.close_until_settled(node, early, 1)
     async with start("second") as node:
         late.challenge = None
         refused = await buyer.enter(node, late, PRICE)
@@ -147,7 +139,10 @@ async def test_a_new_payee_is_paid_by_new_sessions_and_the_former_one_by_those_t
         await buyer.pay(node, old, 2 * PRICE)
         fresh = await buyer.open(node)
         await buyer.enter(node, fresh, PRICE)
-        done = [await closed(buyer, node, old, 2), await closed(buyer, node, fresh, 1)]
+        done = [
+            await buyer.close_until_settled(node, old, 2),
+            await buyer.close_until_settled(node, fresh, 1),
+        ]
 
     assert [reply.status for reply in done] == [200, 200]
     paid = [await chain.session(session.channel_id) for session in (old, fresh)]

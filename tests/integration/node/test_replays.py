@@ -14,7 +14,6 @@ from aioum_node.tools import tool
 from tests.integration.conftest import FundedAccount
 from tests.integration.node.conftest import PRICE, StartNode
 from tests.integration.node.edge_client import Buyer, Opened, Reply
-from tests.integration.node.test_edge import closed
 from tests.pens import ROSTER, Pen
 
 DEPOSIT = 20 * PRICE
@@ -76,7 +75,7 @@ async def test_voucher_buys_nothing_after_the_settlement(
         first = await buyer.enter(node, session, PRICE)
         failed = await buyer.pay(node, session, 3 * PRICE, "spoil")
         last = await buyer.pay(node, session, 4 * PRICE, "shout", {"text": "last"})
-        await closed(buyer, node, session, 3)
+        await buyer.close_until_settled(node, session, 3)
         before = await record(buyer, node, session), await settled(chain, session)
         sent = await chain.rpc.transaction_count(operator.key.address, "latest")
         again = stranger if another_connection else buyer
@@ -117,7 +116,7 @@ async def test_signed_call_buys_nothing_after_the_settlement(
         first = await buyer.ask(
             node, session, pen, 0, PRICE, envelope=envelope, action="open", roster=ROSTER.to_json()
         )
-        await closed(buyer, node, session, 1)
+        await buyer.close_until_settled(node, session, 1)
         before = await settled(chain, session)
 
         retries = [
@@ -157,7 +156,7 @@ async def test_voucher_above_the_deposit_is_refused_and_the_last_good_one_settle
         numbers = (await buyer.read(node, session)).json
         refused = [await pay(1, amount) for amount in (DEPOSIT + 1, 2**128 - 1)]
         unchanged = (await buyer.read(node, session)).json
-        done = await closed(buyer, node, session, 1)
+        done = await buyer.close_until_settled(node, session, 1)
 
     assert good.status == 200
     assert [(reply.status, reply.code) for reply in refused] == [(402, "amount-exceeds-deposit")] * 2
@@ -187,7 +186,7 @@ async def test_client_that_reconnects_after_its_tool_raised_finds_everything_as_
             await record(stranger, node, session),
         ]
         following = await stranger.pay(node, session, 2 * PRICE + 1, "shout", {"text": "ho"})
-        done = await closed(stranger, node, session, 3)
+        done = await stranger.close_until_settled(node, session, 3)
 
     assert (failed.status, problem_code(failed.body)) == (500, "tool-failed")
     assert buyer.receipt(node, failed).receipt.charge == 0

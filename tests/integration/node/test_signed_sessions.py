@@ -20,7 +20,6 @@ from aioum_node.export import export_package
 from aioum_node.rosters import accepted_keys
 from tests.integration.node.conftest import PRICE, StartNode
 from tests.integration.node.edge_client import Buyer, Opened
-from tests.integration.node.test_edge import closed
 from tests.pens import ROSTER, Pen, key_of, roster_of
 
 HEY = canonical_request("shout", {"text": "hey"}).encode()
@@ -53,7 +52,7 @@ async def test_signed_session_is_opened_used_by_two_seats_closed_and_settled(
             await buyer.ask(node, session, client, 3, 2 * PRICE),
         ]
         statement = (await buyer.read(node, session, "/statement")).json
-        done = await closed(buyer, node, session, 4)
+        done = await buyer.close_until_settled(node, session, 4)
         card = node.offering.offer.card
 
     assert [reply.status for reply in replies] == [200, 500, 404, 200]
@@ -138,7 +137,7 @@ async def test_session_whose_roster_was_never_shown_is_closed_and_refunded(
         session, _ = await opened_signed(buyer, node)
         await buyer.enter(node, session)
     async with start_node() as node:
-        done = await closed(buyer, node, session, 0)
+        done = await buyer.close_until_settled(node, session, 0)
 
     assert done.json["phase"] == "final"
     anchored = await chain.session(session.channel_id)

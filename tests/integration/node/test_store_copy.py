@@ -49,8 +49,7 @@ async def test_moved_node_repeats_its_answers_goes_on_and_settles_with_the_same_
         retry = await buyer.pay(node, session, 2 * PRICE)
         third = await buyer.pay(node, session, 3 * PRICE)
         transcript = await buyer.read(node, session, "/calls")
-        while (closed := await buyer.close(node, session, 3)).status == 202:
-            await asyncio.sleep(0.1)
+        closed = await buyer.close_until_settled(node, session, 3)
     assert "[store-locked]" in running.stderr
     assert moved == {"sessions": 1, "calls": 2}
     assert "[store-moved]" in again.stderr
