@@ -21,8 +21,18 @@ if TYPE_CHECKING:
 
 PAYMENT_MANAGER: Final = "PaymentManager"
 SERVICE_REGISTRY: Final = "ServiceRegistry"
+DISPUTE_MANAGER: Final = "DisputeManager"
+RATING_REGISTRY: Final = "RatingRegistry"
+LOG_ANCHOR: Final = "LogAnchor"
 DEV_TOKEN: Final = "DevToken"
-CONTRACTS: Final = (PAYMENT_MANAGER, SERVICE_REGISTRY, DEV_TOKEN)
+CONTRACTS: Final = (
+    PAYMENT_MANAGER,
+    SERVICE_REGISTRY,
+    DISPUTE_MANAGER,
+    RATING_REGISTRY,
+    LOG_ANCHOR,
+    DEV_TOKEN,
+)
 
 
 @dataclass(frozen=True, slots=True)

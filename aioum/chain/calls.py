@@ -157,6 +157,11 @@ def settle_sessions(payment_manager: Address, settlements: Sequence[Settlement])
     return _payment(payment_manager, "settleSessions", (items,), min(gas, MAX_TRANSACTION_GAS))
 
 
+def release(payment_manager: Address, channel_id: ChannelId) -> ContractCall:
+    """Pay what is held to the payee, after the dispute window. By anyone."""
+    return _payment(payment_manager, "release", (channel_id,), 300_000)
+
+
 def claim_credit(payment_manager: Address, token: Address, to: Address) -> ContractCall:
     """Send the caller's whole credit in a token to an address."""
     return _payment(payment_manager, "claimCredit", (token, to), 200_000)

@@ -25,7 +25,6 @@ _HINTS: Final = {
     "ChannelNotFound": "is the channel of this chain and this PaymentManager? a devnet may have been reset",
     "CloseNotReady": "request the close first, then wait for the grace period to end",
     "DescriptorURITooLong": "publish the card at a shorter address",
-    "DisputesNotSupported": "offer the service without a dispute window",
     "ERC20InsufficientAllowance": "approve the PaymentManager for the deposit",
     "ERC20InsufficientBalance": "fund the account with the token",
     "InvalidSignature": "the voucher must be signed by the session's authorized signer, or its payer",

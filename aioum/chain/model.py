@@ -33,10 +33,13 @@ class ChainSession:
             0).
         authorized_signer: signs vouchers instead of the payer; zero where the payer signs.
         operator, service_id, terms_hash: zero for plain channels.
-        settled, refunded: base units captured for the payee and returned to the payer, paid or credited.
+        settled: base units captured for the payee: paid, credited or held.
+        refunded: base units never captured, that went back to the payer, paid or credited.
         opened_at, close_requested_at, finalized_at: unix seconds; the last two are 0 where it did not happen.
         root, call_count: what is anchored; both zero where nothing is.
         commit_required, dispute_window_seconds: from the terms that the session was opened under.
+        held: base units of `settled` that are held now.
+        awarded: base units of `settled` that a decision gave back to the payer.
     """
 
     session_id: int
@@ -58,6 +61,8 @@ class ChainSession:
     call_count: int
     commit_required: bool
     dispute_window_seconds: int
+    held: int = 0
+    awarded: int = 0
 
     @property
     def voucher_signer(self) -> Address:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from aioum import __version__
+from aioum.cli.evidence_sources import fetch_options, read_evidence
 from aioum.cli.failures import INTERRUPTED, WRONG_USAGE, Invocation, report
 from aioum.cli.settings import http_url, json_option, verbose_option
 
@@ -24,7 +24,7 @@ CLAIMS = ("non-delivery", "wrong-result", "quality")
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
-@click.argument("file", required=False, type=click.Path(path_type=Path, allow_dash=True))
+@click.argument("source", required=False, metavar="[FILE|URI]")
 @click.option(
     "--exec",
     "exec_command",
@@ -94,6 +94,7 @@ CLAIMS = ("non-delivery", "wrong-result", "quality")
     metavar="BYTES",
     help="Largest package to read.",
 )
+@fetch_options
 @click.option("--export", is_flag=True, help="Write a node's own record of a session as a package.")
 @click.option("--session", metavar="ID", help="With --export: session id or channel id.")
 @click.option(
@@ -133,7 +134,7 @@ CLAIMS = ("non-delivery", "wrong-result", "quality")
 @verbose_option
 @click.version_option(__version__, prog_name="verify-evidence")
 def verify_evidence(
-    file: Path | None,
+    source: str | None,
     export: bool,
     session: str | None,
     store: str,
@@ -145,7 +146,10 @@ def verify_evidence(
     as_json: bool,
     **options: Any,
 ) -> int:
-    """Check the evidence package FILE ('-' reads standard input).
+    """Check the evidence package FILE ('-' reads standard input), or the one at URI.
+
+    A URI is https:, ipfs:, file: or data:, as a dispute names it; give --evidence-hash with it, so that it is
+    the package of the dispute that is judged.
 
     Each check ends as ✓ proven, ✗ failed, or ○ not applicable or unverifiable, with one sentence on what
     that proves.
@@ -157,13 +161,16 @@ def verify_evidence(
       verify-evidence evidence.json --reexec --module tool.wasm
       verify-evidence evidence.json --rpc https://rpc.example --payment-manager 0x5FbD…0aa3
       verify-evidence evidence.json --offline
+      verify-evidence ipfs://bafkrei… --evidence-hash 0x51c5…e1b2
       verify-evidence --export --session 42 --node-dir ./node -o evidence.json
 
     Exit codes: 0 nothing failed, 1 at least one ✗, 2 wrong usage, or a file or chain that cannot be read.
     """  # noqa: D301 - click wants this very character before a block that keeps its lines
     if export:
-        if file is not None:
+        if source is not None:
             raise click.UsageError("--export reads a node's store, not FILE")
+        if options["evidence_hash_hex"] is not None:
+            raise click.UsageError("--evidence-hash belongs to FILE or a URI, not to --export")
         if session is None:
             raise click.UsageError("--export needs --session")
         if node_dir is None:
@@ -180,15 +187,15 @@ def verify_evidence(
             as_replay=form == "gaos-replay",
         )
         return 0
-    if file is None:
-        raise click.UsageError("name a package FILE, or use --export")
+    if source is None:
+        raise click.UsageError("name a package FILE or its URI, or use --export")
     if session is not None or output is not None:
         raise click.UsageError("--session and --output belong to --export")
     if options["reexec"] and options["exec_command"] is not None:
         raise click.UsageError("--reexec and --exec are two ways of the same check: give one")
     if not options["reexec"] and options["module_files"]:
         raise click.UsageError("--module belongs to --reexec")
-    package = _read(file, options["max_bytes"])
+    package = read_evidence(source, options["max_bytes"], options)
     result = asyncio.run(_verify(package, options))
     if as_json:
         from aioum.cli.output import print_json
@@ -199,26 +206,6 @@ def verify_evidence(
 
         print_report(result)
     return result.exit_code
-
-
-def _read(file: Path, max_bytes: int) -> EvidencePackage:
-    from aioum.core.errors import AioumError, InvalidInput
-    from aioum.core.evidence_reading import parse_package
-
-    try:
-        if str(file) == "-":
-            data = sys.stdin.buffer.read(max_bytes + 1)
-        else:
-            with file.open("rb") as stream:
-                data = stream.read(max_bytes + 1)
-    except OSError as error:
-        raise InvalidInput(f"cannot read {file}: {error.strerror or error}", code="file-unusable") from error
-    try:
-        return parse_package(data, max_bytes=max_bytes)
-    except AioumError as error:
-        raise InvalidInput(
-            f"{file} is no evidence package: {error}", code=error.code, hint=error.hint, details=error.details
-        ) from error
 
 
 async def _verify(package: EvidencePackage, options: dict[str, Any]) -> Report:

@@ -178,6 +178,107 @@ def verify_inclusion(
         )
 
 
+def consistency_proof(leaves: Sequence[bytes], first: int, node_hash: NodeHash) -> list[bytes]:
+    """The hashes that lead from the root over the first `first` leaves to the root over all: bottom-up, 32
+    bytes each.
+
+    Source: RFC 9162 section 2.1.4.1; O(n) hashes.
+
+    Raises:
+        ProofInvalid: `proof-size-out-of-range` unless 1 ≤ first ≤ number of leaves.
+    """
+    _require_sizes(first, len(leaves))
+    if first == len(leaves):
+        return []
+    return _subproof(leaves, first, True, node_hash)
+
+
+def _subproof(leaves: Sequence[bytes], first: int, whole: bool, node_hash: NodeHash) -> list[bytes]:
+    size = len(leaves)
+    if first == size:
+        # Where the first tree is this very subtree, its root is known already.
+        return [] if whole else [*_peak(leaves, node_hash)]
+    split = 1 << (size - 1).bit_length() - 1
+    if first <= split:
+        return [*_subproof(leaves[:split], first, whole, node_hash), *_peak(leaves[split:], node_hash)]
+    rest = _subproof(leaves[split:], first - split, False, node_hash)
+    return [*rest, *_peak(leaves[:split], node_hash)]
+
+
+def verify_consistency(
+    first: int,
+    second: int,
+    first_root: bytes,
+    second_root: bytes,
+    proof: Sequence[bytes],
+    node_hash: NodeHash,
+) -> None:
+    """Return if the tree of `second` leaves begins with the tree of `first` leaves; raise otherwise.
+
+    Source: RFC 9162 section 2.1.4.2.
+
+    Args:
+        first: a size; a proof does not bind it: take it from where its root came from.
+        second: likewise.
+        first_root: over `first` leaves, 32 bytes.
+        second_root: over `second` leaves, 32 bytes.
+        proof: bottom-up, 32 bytes each.
+        node_hash: the tree's own.
+
+    Raises:
+        ProofInvalid: `proof-size-out-of-range`, unless 1 ≤ first ≤ second; `proof-hash-size-wrong`;
+            `proof-length-wrong`; `proof-root-mismatch`.
+    """
+    _require_sizes(first, second)
+    if first == second:
+        if proof:
+            raise ProofInvalid("equal sizes take no proof", code="proof-length-wrong")
+        if first_root != second_root:
+            raise ProofInvalid(f"two roots over {first} leaves", code="proof-root-mismatch")
+        return
+    for value in (first_root, second_root, *proof):
+        if len(value) != HASH_BYTES:
+            raise ProofInvalid(
+                f"a hash of the proof has {len(value)} bytes, expected {HASH_BYTES}",
+                code="proof-hash-size-wrong",
+            )
+    first_last, second_last = first - 1, second - 1
+    while first_last % 2:
+        first_last, second_last = first_last // 2, second_last // 2
+    rest = list(proof)
+    if first_last and not rest:
+        raise ProofInvalid("the proof is too short", code="proof-length-wrong")
+    first_node = second_node = rest.pop(0) if first_last else first_root
+    for sibling in rest:
+        if not second_last:
+            raise ProofInvalid("the proof is too long", code="proof-length-wrong")
+        if first_last % 2 or first_last == second_last:
+            first_node, second_node = node_hash(sibling, first_node), node_hash(sibling, second_node)
+            while first_last and not first_last % 2:
+                first_last, second_last = first_last // 2, second_last // 2
+        else:
+            second_node = node_hash(second_node, sibling)
+        first_last, second_last = first_last // 2, second_last // 2
+    if second_last:
+        raise ProofInvalid("the proof is too short", code="proof-length-wrong")
+    if (first_node, second_node) != (first_root, second_root):
+        raise ProofInvalid(
+            f"the proof does not lead from {first} to {second} leaves", code="proof-root-mismatch"
+        )
+
+
+def _peak(leaves: Sequence[bytes], node_hash: NodeHash) -> tuple[bytes, ...]:
+    root = root_of(leaves, node_hash)
+    return () if root is None else (root,)
+
+
+def _require_sizes(first: int, second: int) -> None:
+    if not 1 <= first <= second:
+        raise ProofInvalid(
+            f"a tree of {second} leaves begins with no tree of {first}", code="proof-size-out-of-range"
+        )
+
+
 def _require_index(index: int, size: int) -> None:
     if not 0 <= index < size:
         raise ProofInvalid(

@@ -13,38 +13,44 @@ import {Payouts} from "./Payouts.sol";
 /// @title Escrow
 /// @notice See IEscrow. Keeps all channels and moves all their money; knows of terms only what a channel carries.
 abstract contract Escrow is IEscrow, Payouts, EIP712 {
-    /// @dev What a session's terms say (payee, token, operator) is read from the registry by their hash, which can never
-    /// mean anything else, and is not stored again. Room for a dispute hold: what is held will be `settled`, its clock
-    /// starts at `finalizedAt`, its length is the terms', so that its state fits the 112 bits free beside that.
+    /// @dev Slots are laid out so that settling writes nothing that opening left zero but the root: a first write costs
+    /// 17,100 gas more than a later one, and a session is opened by whoever can wait. Payee and token are copied from
+    /// the terms, whose registry would cost 12,000 gas to ask; who the operator is, only an operator needs to know.
     struct Channel {
         address payer;
         uint48 sessionId;
-        uint40 openedAt;
+        uint40 closeRequestedAt;
         bool commitRequired;
         // slot
         uint128 deposit;
         uint128 settled;
-        // slot
-        bytes32 termsHash; // zero: a plain channel, whose parties are in `_plainParties`
+        // slot: written when the channel ends, together with its history
+        address payee;
+        uint56 callCount;
+        uint40 finalizedAt;
+        // slot: written again only when held money leaves
+        address token;
+        uint40 openedAt;
+        uint32 disputeWindow;
+        bool heldMoneyLeft;
         // slot
         bytes32 root;
         // slot
-        uint64 callCount;
-        uint40 closeRequestedAt;
-        uint40 finalizedAt;
+        bytes32 termsHash; // zero: a plain channel
         // slot
         address authorizedSigner;
     }
 
-    struct PlainParties {
+    /// @dev What both kinds of opening have in common; `payer` is not the caller where a relayer sends.
+    struct NewChannel {
+        address payer;
         address payee;
         address token;
-    }
-
-    struct Parties {
-        address operator;
-        address payee;
-        address token;
+        uint128 deposit;
+        address authorizedSigner;
+        bytes32 termsHash;
+        bool commitRequired;
+        uint32 disputeWindow;
     }
 
     uint64 private constant _MIN_GRACE_PERIOD = 900 seconds;
@@ -57,7 +63,6 @@ abstract contract Escrow is IEscrow, Payouts, EIP712 {
     uint256 internal _channelCount;
     mapping(bytes32 channelId => Channel channel) internal _channels;
     mapping(uint256 sessionId => bytes32 channelId) internal _channelIds;
-    mapping(bytes32 channelId => PlainParties parties) private _plainParties;
 
     constructor(uint64 gracePeriodSeconds_) EIP712("EVM Payment Channel", "1") {
         if (gracePeriodSeconds_ < _MIN_GRACE_PERIOD || gracePeriodSeconds_ > _MAX_GRACE_PERIOD) {
@@ -75,8 +80,19 @@ abstract contract Escrow is IEscrow, Payouts, EIP712 {
     {
         if (payee == address(0)) revert ZeroPayee();
         channelId = computeChannelId(msg.sender, payee, token, salt, authorizedSigner);
-        uint256 sessionId = _create(channelId, deposit, authorizedSigner, false);
-        _plainParties[channelId] = PlainParties({payee: payee, token: token});
+        uint256 sessionId = _create(
+            channelId,
+            NewChannel({
+                payer: msg.sender,
+                payee: payee,
+                token: token,
+                deposit: deposit,
+                authorizedSigner: authorizedSigner,
+                termsHash: 0,
+                commitRequired: false,
+                disputeWindow: 0
+            })
+        );
         emit ChannelOpened(sessionId, channelId, msg.sender, payee, token, deposit, salt, authorizedSigner);
         TokenTransfer.pullExactly(IERC20(token), msg.sender, deposit);
     }
@@ -84,19 +100,12 @@ abstract contract Escrow is IEscrow, Payouts, EIP712 {
     /// @inheritdoc IEscrow
     function topUp(bytes32 channelId, uint128 additionalDeposit) external override nonReentrant {
         Channel storage channel = _openChannelOfPayer(channelId);
-        if (additionalDeposit == 0) revert ZeroDeposit();
-        uint128 deposit = channel.deposit;
-        if (additionalDeposit > type(uint128).max - deposit) {
-            revert DepositOverflow(channelId, deposit, additionalDeposit);
-        }
-        deposit += additionalDeposit;
-        channel.deposit = deposit;
-        emit ToppedUp(channelId, additionalDeposit, deposit);
+        _addDeposit(channelId, channel, additionalDeposit);
         if (channel.closeRequestedAt != 0) {
             channel.closeRequestedAt = 0;
             emit CloseCancelled(channelId);
         }
-        TokenTransfer.pullExactly(IERC20(_partiesOf(channelId, channel).token), msg.sender, additionalDeposit);
+        TokenTransfer.pullExactly(IERC20(channel.token), msg.sender, additionalDeposit);
     }
 
     /// @inheritdoc IEscrow
@@ -105,11 +114,12 @@ abstract contract Escrow is IEscrow, Payouts, EIP712 {
         override
         nonReentrant
     {
-        (Channel storage channel, Parties memory parties) = _openChannelOfPayee(channelId);
+        Channel storage channel = _openChannelOfPayee(channelId);
         uint128 settled = channel.settled;
         if (cumulativeAmount <= settled) revert AmountNotIncreasing(channelId, settled, cumulativeAmount);
-        uint128 delta = _capture(channelId, channel, cumulativeAmount, cumulativeAmount, signature);
-        _payOut(channelId, parties.token, parties.payee, delta);
+        uint128 delta = _capture(channelId, channel, settled, cumulativeAmount, cumulativeAmount, signature);
+        // What is captured under a dispute window stays here until the window is over or a decision splits it.
+        if (channel.disputeWindow == 0) _payOut(channelId, channel.token, channel.payee, delta);
     }
 
     /// @inheritdoc IEscrow
@@ -118,12 +128,13 @@ abstract contract Escrow is IEscrow, Payouts, EIP712 {
         override
         nonReentrant
     {
-        (Channel storage channel, Parties memory parties) = _openChannelOfPayee(channelId);
+        Channel storage channel = _openChannelOfPayee(channelId);
+        uint128 settled = channel.settled;
         uint128 delta = 0;
-        if (cumulativeAmount > channel.settled) {
-            delta = _capture(channelId, channel, cumulativeAmount, cumulativeAmount, signature);
+        if (cumulativeAmount > settled) {
+            delta = _capture(channelId, channel, settled, cumulativeAmount, cumulativeAmount, signature);
         }
-        _finalize(channelId, channel, parties, delta);
+        _finalize(channelId, channel, delta);
     }
 
     /// @inheritdoc IEscrow
@@ -141,7 +152,7 @@ abstract contract Escrow is IEscrow, Payouts, EIP712 {
         if (requestedAt == 0) revert CloseNotReady(channelId, 0);
         uint64 closeableAt = requestedAt + gracePeriodSeconds;
         if (block.timestamp < closeableAt) revert CloseNotReady(channelId, closeableAt);
-        _finalize(channelId, channel, _partiesOf(channelId, channel), 0);
+        _finalize(channelId, channel, 0);
     }
 
     /// @inheritdoc IEscrow
@@ -171,29 +182,42 @@ abstract contract Escrow is IEscrow, Payouts, EIP712 {
         return ChannelIds.compute(payer, payee, token, salt, authorizedSigner, address(this));
     }
 
-    function _create(bytes32 channelId, uint128 deposit, address authorizedSigner, bool commitRequired)
-        internal
-        returns (uint256 sessionId)
-    {
+    function _create(bytes32 channelId, NewChannel memory opening) internal returns (uint256 sessionId) {
         Channel storage channel = _channels[channelId];
         if (channel.sessionId != 0) revert ChannelAlreadyExists(channelId);
-        if (deposit == 0) revert ZeroDeposit();
+        if (opening.deposit == 0) revert ZeroDeposit();
         sessionId = ++_channelCount;
         _channelIds[sessionId] = channelId;
-        channel.payer = msg.sender;
+        channel.payer = opening.payer;
         // A session costs more than 100,000 gas: 48 bits of them do not happen.
         // forge-lint: disable-next-line(unsafe-typecast)
         channel.sessionId = uint48(sessionId);
+        channel.commitRequired = opening.commitRequired;
+        channel.deposit = opening.deposit;
+        channel.payee = opening.payee;
+        channel.token = opening.token;
         channel.openedAt = uint40(block.timestamp);
-        channel.commitRequired = commitRequired;
-        channel.deposit = deposit;
-        if (authorizedSigner != address(0)) channel.authorizedSigner = authorizedSigner;
+        channel.disputeWindow = opening.disputeWindow;
+        if (opening.termsHash != 0) channel.termsHash = opening.termsHash;
+        if (opening.authorizedSigner != address(0)) channel.authorizedSigner = opening.authorizedSigner;
     }
 
-    /// @dev The only place where the settled amount rises. `capture` is above what is settled.
+    function _addDeposit(bytes32 channelId, Channel storage channel, uint128 additionalDeposit) internal {
+        if (additionalDeposit == 0) revert ZeroDeposit();
+        uint128 deposit = channel.deposit;
+        if (additionalDeposit > type(uint128).max - deposit) {
+            revert DepositOverflow(channelId, deposit, additionalDeposit);
+        }
+        deposit += additionalDeposit;
+        channel.deposit = deposit;
+        emit ToppedUp(channelId, additionalDeposit, deposit);
+    }
+
+    /// @dev The only place where the settled amount rises: from `settled`, which it is, to `capture`, which is above it.
     function _capture(
         bytes32 channelId,
         Channel storage channel,
+        uint128 settled,
         uint128 capture,
         uint128 voucherAmount,
         bytes calldata signature
@@ -206,20 +230,21 @@ abstract contract Escrow is IEscrow, Payouts, EIP712 {
         if (!VoucherSignature.isValid(signer, _voucherDigest(channelId, voucherAmount), signature)) {
             revert InvalidSignature(channelId, signer);
         }
-        delta = capture - channel.settled;
+        delta = capture - settled;
         channel.settled = capture;
         emit Settled(channelId, capture, delta);
     }
 
     /// @dev The only place where a channel ends. Both transfers come after all state is written, and neither can make
     /// the other fail.
-    function _finalize(bytes32 channelId, Channel storage channel, Parties memory parties, uint128 delta) internal {
+    function _finalize(bytes32 channelId, Channel storage channel, uint128 delta) internal {
         uint128 settled = channel.settled;
         uint128 refund = channel.deposit - settled;
+        (address payer, address token) = (channel.payer, channel.token);
         channel.finalizedAt = uint40(block.timestamp);
         emit Finalized(channelId, channel.sessionId, settled, refund);
-        _payOut(channelId, parties.token, parties.payee, delta);
-        _payOut(channelId, parties.token, channel.payer, refund);
+        if (channel.disputeWindow == 0) _payOut(channelId, token, channel.payee, delta);
+        _payOut(channelId, token, payer, refund);
     }
 
     function _existing(bytes32 channelId) internal view returns (Channel storage channel) {
@@ -233,21 +258,10 @@ abstract contract Escrow is IEscrow, Payouts, EIP712 {
         if (channel.finalizedAt != 0) revert ChannelFinalized(channelId);
     }
 
-    function _openChannelOfPayee(bytes32 channelId)
-        private
-        view
-        returns (Channel storage channel, Parties memory parties)
-    {
+    function _openChannelOfPayee(bytes32 channelId) private view returns (Channel storage channel) {
         channel = _existing(channelId);
-        parties = _partiesOf(channelId, channel);
-        if (parties.payee != msg.sender) revert NotPayee(channelId, msg.sender);
+        if (channel.payee != msg.sender) revert NotPayee(channelId, msg.sender);
         if (channel.finalizedAt != 0) revert ChannelFinalized(channelId);
-    }
-
-    /// @dev Who a channel's money is for. Overridden for channels that have terms.
-    function _partiesOf(bytes32 channelId, Channel storage) internal view virtual returns (Parties memory) {
-        PlainParties storage plain = _plainParties[channelId];
-        return Parties({operator: address(0), payee: plain.payee, token: plain.token});
     }
 
     function _voucherSigner(Channel storage channel) private view returns (address) {

@@ -3,17 +3,20 @@ pragma solidity 0.8.37;
 
 import {IERC20} from "@openzeppelin/contracts/token/ERC20/IERC20.sol";
 
-import {IPaymentManager, SessionView, Settlement} from "./interfaces/IPaymentManager.sol";
+import {IDisputeManager} from "./interfaces/IDisputeManager.sol";
+import {Hold, IPaymentManager, SessionView, Settlement} from "./interfaces/IPaymentManager.sol";
 import {IServiceRegistry} from "./interfaces/IServiceRegistry.sol";
 import {ChannelIds} from "./libraries/ChannelIds.sol";
 import {GasFloor} from "./libraries/GasFloor.sol";
-import {TokenTransfer} from "./libraries/TokenTransfer.sol";
+import {Authorization, TokenTransfer} from "./libraries/TokenTransfer.sol";
+import {DisputeManager} from "./DisputeManager.sol";
 import {Escrow} from "./Escrow.sol";
 
 /// @title PaymentManager
 /// @notice See IPaymentManager and IEscrow.
 contract PaymentManager is IPaymentManager, Escrow {
     struct Opening {
+        address payer;
         uint256 serviceId;
         bytes32 termsHash;
         uint128 deposit;
@@ -25,15 +28,20 @@ contract PaymentManager is IPaymentManager, Escrow {
     /// @dev The most that one item can use: a contract account's judgement, two transfers and two credits at their
     /// caps, and storage.
     uint256 private constant _BATCH_ITEM_GAS = 750_000;
+    bytes32 private constant _OPEN_SESSION_DOMAIN = keccak256("aioum.openSession");
 
     /// @inheritdoc IPaymentManager
     IServiceRegistry public immutable override registry;
+    /// @inheritdoc IPaymentManager
+    IDisputeManager public immutable override disputeManager;
 
     /// @param registry_ Where sessions' terms are read.
     /// @param gracePeriodSeconds_ 900 seconds to 30 days.
     constructor(IServiceRegistry registry_, uint64 gracePeriodSeconds_) Escrow(gracePeriodSeconds_) {
         if (address(registry_).code.length == 0) revert RegistryWithoutCode(address(registry_));
         registry = registry_;
+        // Each needs the other's address for ever; made here, neither can be given a wrong one.
+        disputeManager = new DisputeManager(this, registry_);
     }
 
     /// @inheritdoc IPaymentManager
@@ -44,16 +52,52 @@ contract PaymentManager is IPaymentManager, Escrow {
         bytes32 nonce,
         address authorizedSigner,
         bytes32 rosterHash
-    ) external override nonReentrant returns (bytes32) {
-        return _openSession(Opening(serviceId, termsHash, deposit, nonce, authorizedSigner, rosterHash));
+    ) external override nonReentrant returns (bytes32 channelId) {
+        channelId = _openSession(
+            Opening(msg.sender, serviceId, termsHash, deposit, nonce, authorizedSigner, rosterHash)
+        );
+        TokenTransfer.pullExactly(IERC20(_channels[channelId].token), msg.sender, deposit);
+    }
+
+    /// @inheritdoc IPaymentManager
+    function openSessionWithAuthorization(
+        address payer,
+        uint256 serviceId,
+        bytes32 termsHash,
+        uint128 deposit,
+        bytes32 nonce,
+        address authorizedSigner,
+        bytes32 rosterHash,
+        Authorization calldata authorization
+    ) external override nonReentrant returns (bytes32 channelId) {
+        channelId = _openSession(Opening(payer, serviceId, termsHash, deposit, nonce, authorizedSigner, rosterHash));
+        bytes32 tokenNonce = keccak256(abi.encode(_OPEN_SESSION_DOMAIN, channelId));
+        TokenTransfer.pullExactlyAuthorized(
+            IERC20(_channels[channelId].token), payer, deposit, tokenNonce, authorization
+        );
+    }
+
+    /// @inheritdoc IPaymentManager
+    function topUpWithAuthorization(
+        bytes32 channelId,
+        uint128 additionalDeposit,
+        bytes32 topUpSalt,
+        Authorization calldata authorization
+    ) external override nonReentrant {
+        Channel storage channel = _existing(channelId);
+        if (channel.finalizedAt != 0) revert ChannelFinalized(channelId);
+        if (channel.closeRequestedAt != 0) revert ClosePending(channelId, channel.closeRequestedAt);
+        _addDeposit(channelId, channel, additionalDeposit);
+        address payer = channel.payer;
+        bytes32 tokenNonce = keccak256(abi.encode(channelId, additionalDeposit, payer, topUpSalt));
+        TokenTransfer.pullExactlyAuthorized(IERC20(channel.token), payer, additionalDeposit, tokenNonce, authorization);
     }
 
     /// @inheritdoc IPaymentManager
     function commitResults(bytes32 channelId, bytes32 root, uint64 callCount) external override nonReentrant {
         Channel storage channel = _existing(channelId);
-        _requirePayeeOrOperator(channelId, _partiesOf(channelId, channel));
+        _requirePayeeOrOperator(channelId, channel);
         if (channel.finalizedAt != 0) revert ChannelFinalized(channelId);
-        if (root == 0 || callCount == 0) revert InvalidCommitment(root, callCount);
         if (channel.root != 0) revert RootAlreadyCommitted(channelId, channel.root, channel.callCount);
         _commit(channelId, channel, root, callCount);
     }
@@ -62,8 +106,7 @@ contract PaymentManager is IPaymentManager, Escrow {
     function settleSession(Settlement calldata settlement) external override nonReentrant {
         bytes32 channelId = settlement.channelId;
         Channel storage channel = _existing(channelId);
-        Parties memory parties = _partiesOf(channelId, channel);
-        _requirePayeeOrOperator(channelId, parties);
+        _requirePayeeOrOperator(channelId, channel);
 
         bytes32 root = channel.root;
         uint128 settled = channel.settled;
@@ -74,17 +117,16 @@ contract PaymentManager is IPaymentManager, Escrow {
         }
         if (!sameHistory) {
             if (root != 0) revert RootAlreadyCommitted(channelId, root, channel.callCount);
-            if (settlement.root == 0 || settlement.callCount == 0) {
-                revert InvalidCommitment(settlement.root, settlement.callCount);
-            }
             _commit(channelId, channel, settlement.root, settlement.callCount);
         }
         if (settlement.capture < settled) revert CaptureBelowSettled(channelId, settled, settlement.capture);
         uint128 delta = 0;
         if (settlement.capture > settled) {
-            delta = _capture(channelId, channel, settlement.capture, settlement.voucherAmount, settlement.signature);
+            delta = _capture(
+                channelId, channel, settled, settlement.capture, settlement.voucherAmount, settlement.signature
+            );
         }
-        _finalize(channelId, channel, parties, delta);
+        _finalize(channelId, channel, delta);
     }
 
     /// @inheritdoc IPaymentManager
@@ -97,6 +139,43 @@ contract PaymentManager is IPaymentManager, Escrow {
                 address(this).delegatecall(abi.encodeCall(this.settleSession, (settlements[i])));
             if (!done) emit SettlementSkipped(settlements[i].channelId, reason);
         }
+    }
+
+    /// @inheritdoc IPaymentManager
+    function release(bytes32 channelId) external override nonReentrant {
+        Channel storage channel = _existing(channelId);
+        uint128 amount = _takeHeld(channelId, channel);
+        uint64 heldUntil = _heldUntil(channel);
+        if (heldUntil == 0 || block.timestamp < heldUntil) revert StillHeld(channelId, heldUntil);
+        if (disputeManager.isPending(channelId)) revert DecisionPending(channelId);
+        emit Released(channelId, amount);
+        _payOut(channelId, channel.token, channel.payee, amount);
+    }
+
+    /// @inheritdoc IPaymentManager
+    function resolve(bytes32 channelId, uint128 award) external override nonReentrant {
+        if (msg.sender != address(disputeManager)) revert NotDisputeManager(msg.sender);
+        Channel storage channel = _existing(channelId);
+        uint128 amount = _takeHeld(channelId, channel);
+        if (award > amount) revert AwardExceedsHeld(channelId, amount, award);
+        emit Resolved(channelId, award, amount - award);
+        address token = channel.token;
+        _payOut(channelId, token, channel.payer, award);
+        _payOut(channelId, token, channel.payee, amount - award);
+    }
+
+    /// @inheritdoc IPaymentManager
+    function holdOf(bytes32 channelId) external view override returns (Hold memory hold) {
+        Channel storage channel = _channels[channelId];
+        hold.payer = channel.payer;
+        hold.payee = channel.payee;
+        hold.token = channel.token;
+        hold.termsHash = channel.termsHash;
+        hold.root = channel.root;
+        hold.callCount = channel.callCount;
+        hold.held = _held(channel);
+        hold.finalizedAt = channel.finalizedAt;
+        hold.heldUntil = _heldUntil(channel);
     }
 
     /// @inheritdoc IPaymentManager
@@ -123,14 +202,12 @@ contract PaymentManager is IPaymentManager, Escrow {
     function sessionOfChannel(bytes32 channelId) public view override returns (SessionView memory found) {
         Channel storage channel = _channels[channelId];
         if (channel.sessionId == 0) return found;
-        Parties memory parties = _partiesOf(channelId, channel);
         found.sessionId = channel.sessionId;
         found.channelId = channelId;
         found.payer = channel.payer;
-        found.payee = parties.payee;
-        found.token = parties.token;
+        found.payee = channel.payee;
+        found.token = channel.token;
         found.authorizedSigner = channel.authorizedSigner;
-        found.operator = parties.operator;
         found.termsHash = channel.termsHash;
         found.deposit = channel.deposit;
         found.settled = channel.settled;
@@ -141,9 +218,12 @@ contract PaymentManager is IPaymentManager, Escrow {
         found.root = channel.root;
         found.callCount = channel.callCount;
         found.commitRequired = channel.commitRequired;
+        found.disputeWindow = channel.disputeWindow;
+        found.held = _held(channel);
+        found.awarded = disputeManager.awarded(channelId);
         if (found.termsHash != 0) {
             (found.serviceId,) = registry.terms(found.termsHash);
-            (,,,, found.disputeWindow) = registry.paymentTerms(found.termsHash);
+            found.operator = registry.operatorOf(found.termsHash);
         }
     }
 
@@ -151,36 +231,34 @@ contract PaymentManager is IPaymentManager, Escrow {
         bytes32 termsHash = opening.termsHash;
         bytes32 current = registry.currentTerms(opening.serviceId);
         if (current != termsHash || termsHash == 0) revert TermsNotCurrent(opening.serviceId, termsHash, current);
-        Parties memory parties;
-        bool commitRequired;
-        {
-            uint32 disputeWindow;
-            (parties.operator, parties.payee, parties.token, commitRequired, disputeWindow) =
-                registry.paymentTerms(termsHash);
-            if (disputeWindow != 0) revert DisputesNotSupported(disputeWindow);
-        }
+        NewChannel memory channel;
+        (, channel.payee, channel.token, channel.commitRequired, channel.disputeWindow) =
+            registry.paymentTerms(termsHash);
+        channel.payer = opening.payer;
+        channel.deposit = opening.deposit;
+        channel.authorizedSigner = opening.authorizedSigner;
+        channel.termsHash = termsHash;
         channelId = computeChannelId(
-            msg.sender,
-            parties.payee,
-            parties.token,
+            channel.payer,
+            channel.payee,
+            channel.token,
             ChannelIds.sessionSalt(opening.nonce, termsHash, opening.rosterHash),
-            opening.authorizedSigner
+            channel.authorizedSigner
         );
-        _create(channelId, opening.deposit, opening.authorizedSigner, commitRequired);
-        _channels[channelId].termsHash = termsHash;
-        _announceSession(channelId, parties, opening);
-        TokenTransfer.pullExactly(IERC20(parties.token), msg.sender, opening.deposit);
+        _announceSession(_create(channelId, channel), channelId, channel, opening);
     }
 
-    function _announceSession(bytes32 channelId, Parties memory parties, Opening memory opening) private {
+    function _announceSession(uint256 sessionId, bytes32 channelId, NewChannel memory channel, Opening memory opening)
+        private
+    {
         emit SessionOpened(
-            _channelCount,
+            sessionId,
             channelId,
-            msg.sender,
+            opening.payer,
             opening.serviceId,
             opening.termsHash,
-            parties.payee,
-            parties.token,
+            channel.payee,
+            channel.token,
             opening.deposit,
             opening.nonce,
             opening.authorizedSigner,
@@ -189,26 +267,36 @@ contract PaymentManager is IPaymentManager, Escrow {
     }
 
     function _commit(bytes32 channelId, Channel storage channel, bytes32 root, uint64 callCount) private {
+        // Indexes are at most 2^53 - 1 (PROTOCOL 5), so no honest session is that long.
+        if (root == 0 || callCount == 0 || callCount > type(uint56).max) revert InvalidCommitment(root, callCount);
         channel.root = root;
-        channel.callCount = callCount;
+        // forge-lint: disable-next-line(unsafe-typecast)
+        channel.callCount = uint56(callCount);
         emit ResultsCommitted(channelId, channel.sessionId, root, callCount);
     }
 
-    function _requirePayeeOrOperator(bytes32 channelId, Parties memory parties) private view {
-        if (msg.sender != parties.payee && msg.sender != parties.operator) {
-            revert NotPayeeOrOperator(channelId, msg.sender);
-        }
+    /// @dev Where held money leaves, once: what follows pays it out, or reverts all of this.
+    function _takeHeld(bytes32 channelId, Channel storage channel) private returns (uint128 amount) {
+        amount = _held(channel);
+        if (amount == 0) revert NothingHeld(channelId);
+        channel.heldMoneyLeft = true;
     }
 
-    /// @dev The terms behind a hash never change, so neither does the answer.
-    function _partiesOf(bytes32 channelId, Channel storage channel)
-        internal
-        view
-        override
-        returns (Parties memory parties)
-    {
+    function _held(Channel storage channel) private view returns (uint128) {
+        return channel.disputeWindow == 0 || channel.heldMoneyLeft ? 0 : channel.settled;
+    }
+
+    function _heldUntil(Channel storage channel) private view returns (uint64) {
+        uint64 finalizedAt = channel.finalizedAt;
+        return finalizedAt == 0 ? 0 : finalizedAt + channel.disputeWindow;
+    }
+
+    /// @dev Terms behind a hash never change, so neither does the answer.
+    function _requirePayeeOrOperator(bytes32 channelId, Channel storage channel) private view {
+        if (msg.sender == channel.payee) return;
         bytes32 termsHash = channel.termsHash;
-        if (termsHash == 0) return super._partiesOf(channelId, channel);
-        (parties.operator, parties.payee, parties.token,,) = registry.paymentTerms(termsHash);
+        if (termsHash == 0 || msg.sender != registry.operatorOf(termsHash)) {
+            revert NotPayeeOrOperator(channelId, msg.sender);
+        }
     }
 }

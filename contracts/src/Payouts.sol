@@ -5,19 +5,19 @@ import {IERC20} from "@openzeppelin/contracts/token/ERC20/IERC20.sol";
 import {SafeERC20} from "@openzeppelin/contracts/token/ERC20/utils/SafeERC20.sol";
 import {ReentrancyGuardTransient} from "@openzeppelin/contracts/utils/ReentrancyGuardTransient.sol";
 
-import {IEscrow} from "./interfaces/IEscrow.sol";
+import {ICredits} from "./interfaces/ICredits.sol";
 import {TokenTransfer} from "./libraries/TokenTransfer.sol";
 
 /// @title Payouts
-/// @notice Money out of the escrow: pushed, and where the push fails, kept as a credit that its owner pulls. So one
+/// @notice Money out of a contract: pushed, and where the push fails, kept as a credit that its owner pulls. So one
 /// party's refused, frozen or hooked transfer never holds up another's.
-abstract contract Payouts is IEscrow, ReentrancyGuardTransient {
+abstract contract Payouts is ICredits, ReentrancyGuardTransient {
     using SafeERC20 for IERC20;
 
-    /// @inheritdoc IEscrow
+    /// @inheritdoc ICredits
     mapping(address token => mapping(address owner => uint256 amount)) public override credits;
 
-    /// @inheritdoc IEscrow
+    /// @inheritdoc ICredits
     function claimCredit(address token, address to) external override nonReentrant {
         if (to == address(0) || to == address(this)) revert InvalidRecipient(to);
         uint256 amount = credits[token][msg.sender];

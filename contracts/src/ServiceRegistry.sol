@@ -70,6 +70,11 @@ contract ServiceRegistry is IServiceRegistry {
     }
 
     /// @inheritdoc IServiceRegistry
+    function operatorOf(bytes32 termsHash) external view override returns (address operator) {
+        return _records[termsHash].terms.operator;
+    }
+
+    /// @inheritdoc IServiceRegistry
     function computeTermsHash(uint256 serviceId, Terms calldata terms_) public view override returns (bytes32) {
         return keccak256(abi.encode(block.chainid, address(this), serviceId, terms_));
     }
@@ -113,6 +118,5 @@ contract ServiceRegistry is IServiceRegistry {
         if (bytes(descriptorURI).length > MAX_DESCRIPTOR_URI_BYTES) {
             revert DescriptorURITooLong(bytes(descriptorURI).length, MAX_DESCRIPTOR_URI_BYTES);
         }
-        if (window != 0) revert DisputesNotSupported(window);
     }
 }

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity 0.8.37;
 
+import {ICredits} from "./ICredits.sol";
+
 /// @title The payment scheme's escrow core
 /// @notice Names, parameters and rules of the `session` intent of the HTTP `Payment` scheme on EVM chains (SCHEME).
 /// A channel is a deposit of a payer for one payee, drawn by cumulative vouchers that the payer signs off-chain.
 /// @dev Amounts are token base units, times unix seconds. Every function that changes state reverts when re-entered.
 /// A finalized channel is never deleted, so its id can never be opened again.
-interface IEscrow {
+interface IEscrow is ICredits {
     /// @notice A plain channel was opened (one without terms). `sessionId` is its number, from 1 per contract.
     event ChannelOpened(
         uint256 indexed sessionId,
@@ -28,17 +30,13 @@ interface IEscrow {
     /// @notice The payer's top-up took its request to close back.
     event CloseCancelled(bytes32 indexed channelId);
 
-    /// @notice The settled amount rose by `delta` to `settled`; `delta` was paid or credited to the payee.
+    /// @notice The settled amount rose by `delta` to `settled`; `delta` was paid or credited to the payee, or is held
+    /// where the session's terms have a dispute window.
     event Settled(bytes32 indexed channelId, uint128 settled, uint128 delta);
 
-    /// @notice The channel is over: `settled` went to the payee in all, `refunded` to the payer.
+    /// @notice The channel is over: `settled` went to the payee in all, or is held for it under a dispute window;
+    /// `refunded` went to the payer.
     event Finalized(bytes32 indexed channelId, uint256 indexed sessionId, uint128 settled, uint128 refunded);
-
-    /// @notice A transfer to `owner` failed and waits for it instead; it is paid out by `claimCredit`.
-    event Credited(address indexed token, address indexed owner, bytes32 indexed channelId, uint128 amount);
-
-    /// @notice An owner took its credit.
-    event CreditClaimed(address indexed token, address indexed owner, address to, uint256 amount);
 
     /// @notice A channel of this id exists, open or finalized.
     error ChannelAlreadyExists(bytes32 channelId);
@@ -70,11 +68,6 @@ interface IEscrow {
     error RootRequired(bytes32 channelId);
     /// @notice The grace period must lie in the range, in seconds.
     error GracePeriodOutOfRange(uint64 given, uint64 minimum, uint64 maximum);
-    /// @notice `owner` has no credit in `token`.
-    error NoCredit(address token, address owner);
-    /// @notice A credit cannot be sent there.
-    error InvalidRecipient(address to);
-
     /// @notice Opens a plain channel and pulls the deposit from the caller, who becomes its payer.
     /// @param payee Receives what is settled, and alone can settle and close.
     /// @param token ERC-20 that moves exactly the amount it is told to; any other is refused.
@@ -105,13 +98,6 @@ interface IEscrow {
 
     /// @notice Refunds what is not settled and ends the channel. By the payer only, from the end of the grace period on.
     function withdraw(bytes32 channelId) external;
-
-    /// @notice Sends the whole of the caller's credit in `token` to `to`.
-    /// @dev Reverts, and keeps the credit, where the token still refuses.
-    function claimCredit(address token, address to) external;
-
-    /// @notice What `owner` can claim in `token`.
-    function credits(address token, address owner) external view returns (uint256 amount);
 
     /// @notice keccak256(abi.encode(payer, payee, token, salt, authorizedSigner, this contract, chainId)).
     function computeChannelId(address payer, address payee, address token, bytes32 salt, address authorizedSigner)

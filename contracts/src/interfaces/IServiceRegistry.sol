@@ -66,8 +66,6 @@ interface IServiceRegistry {
     error DisputeWindowNeedsBond();
     /// @notice Where there is an arbitrator, rulingPeriod must lie in the range, in seconds.
     error RulingPeriodOutOfRange(uint32 given, uint32 minimum, uint32 maximum);
-    /// @notice No contract holds money for a dispute window yet, so terms with one are refused.
-    error DisputesNotSupported(uint32 disputeWindow);
     /// @notice The descriptor URI is longer than `maximum` bytes.
     error DescriptorURITooLong(uint256 length, uint256 maximum);
 
@@ -96,6 +94,9 @@ interface IServiceRegistry {
         external
         view
         returns (address operator, address payee, address token, bool commitRequired, uint32 disputeWindow);
+
+    /// @notice The operator in the terms under a hash; zero where it is unknown.
+    function operatorOf(bytes32 termsHash) external view returns (address operator);
 
     /// @notice The hash of the terms that a service is offered under now; zero where it is unknown or retired.
     function currentTerms(uint256 serviceId) external view returns (bytes32 termsHash);

@@ -3,16 +3,34 @@ pragma solidity 0.8.37;
 
 import {IERC20} from "@openzeppelin/contracts/token/ERC20/IERC20.sol";
 import {SafeERC20} from "@openzeppelin/contracts/token/ERC20/utils/SafeERC20.sol";
+import {Address} from "@openzeppelin/contracts/utils/Address.sol";
 
+import {IERC3009} from "../interfaces/IERC3009.sol";
 import {GasFloor} from "./GasFloor.sol";
+
+/// @notice What a payer signed for its token: when, and that, it may be moved (EIP-3009).
+/// @param validAfter Unix seconds; the transfer works only after it.
+/// @param validBefore Unix seconds; the transfer works only before it.
+/// @param signature 65 bytes r, s, v; of another length: what the payer's ERC-1271 contract takes.
+struct Authorization {
+    uint256 validAfter;
+    uint256 validBefore;
+    bytes signature;
+}
 
 /// @title TokenTransfer
 /// @notice Taking money in exactly, and sending it out without being held up by whoever receives it.
 library TokenTransfer {
+    using Address for address;
     using SafeERC20 for IERC20;
 
     /// @notice Gas that an outgoing transfer gets; one that needs more becomes a credit, and is claimed without a cap.
     uint256 internal constant TRANSFER_GAS = 200_000;
+
+    /// @dev IERC3009's function of this signature; called by words, as its nine arguments do not fit the stack.
+    bytes4 private constant _RECEIVE_BY_ECDSA_SELECTOR = bytes4(
+        keccak256("receiveWithAuthorization(address,address,uint256,uint256,uint256,bytes32,uint8,bytes32,bytes32)")
+    );
 
     /// @notice There is no contract at the token's address.
     error TokenWithoutCode(address token);
@@ -22,11 +40,40 @@ library TokenTransfer {
     /// @notice Takes `amount` from `from`, and reverts unless exactly that arrived.
     /// @dev The caller must keep this contract from being re-entered, or a nested transfer would be counted twice.
     function pullExactly(IERC20 token, address from, uint256 amount) internal {
-        if (address(token).code.length == 0) revert TokenWithoutCode(address(token));
-        uint256 balanceBefore = token.balanceOf(address(this));
+        uint256 balanceBefore = _balance(token);
         token.safeTransferFrom(from, address(this), amount);
-        uint256 received = token.balanceOf(address(this)) - balanceBefore;
-        if (received != amount) revert TransferAmountMismatch(address(token), amount, received);
+        _requireReceived(token, balanceBefore, amount);
+    }
+
+    /// @notice The same by `from`'s authorisation, which must be over `nonce`.
+    function pullExactlyAuthorized(
+        IERC20 token,
+        address from,
+        uint256 amount,
+        bytes32 nonce,
+        Authorization calldata authorization
+    ) internal {
+        uint256 balanceBefore = _balance(token);
+        if (authorization.signature.length == 65) {
+            bytes memory order = bytes.concat(
+                _RECEIVE_BY_ECDSA_SELECTOR,
+                abi.encode(from, address(this), amount, authorization.validAfter, authorization.validBefore, nonce),
+                _ecdsaWords(authorization.signature)
+            );
+            address(token).functionCall(order);
+        } else {
+            IERC3009(address(token))
+                .receiveWithAuthorization(
+                    from,
+                    address(this),
+                    amount,
+                    authorization.validAfter,
+                    authorization.validBefore,
+                    nonce,
+                    authorization.signature
+                );
+        }
+        _requireReceived(token, balanceBefore, amount);
     }
 
     /// @notice Sends `amount` to `to` with capped gas.
@@ -43,5 +90,20 @@ library TokenTransfer {
             let returnedNothing := and(iszero(returndatasize()), gt(extcodesize(token), 0))
             sent := and(sent, or(returnedTrue, returnedNothing))
         }
+    }
+
+    /// @dev The words v, r, s of a signature r, s, v.
+    function _ecdsaWords(bytes calldata signature) private pure returns (bytes memory) {
+        return abi.encode(uint8(signature[64]), bytes32(signature[0:32]), bytes32(signature[32:64]));
+    }
+
+    function _balance(IERC20 token) private view returns (uint256) {
+        if (address(token).code.length == 0) revert TokenWithoutCode(address(token));
+        return token.balanceOf(address(this));
+    }
+
+    function _requireReceived(IERC20 token, uint256 balanceBefore, uint256 amount) private view {
+        uint256 received = token.balanceOf(address(this)) - balanceBefore;
+        if (received != amount) revert TransferAmountMismatch(address(token), amount, received);
     }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity 0.8.37;
 
+import {ICredits} from "../../src/interfaces/ICredits.sol";
 import {SafeERC20} from "@openzeppelin/contracts/token/ERC20/utils/SafeERC20.sol";
 
 import {IEscrow} from "../../src/interfaces/IEscrow.sol";
@@ -17,7 +18,7 @@ contract TokenZooTest is PaymentFixture {
         bytes32 channel = _openIn(denying);
         denying.setDenied(client, true);
         vm.expectEmit(address(manager));
-        emit IEscrow.Credited(address(denying), client, channel, DEPOSIT - 700);
+        emit ICredits.Credited(address(denying), client, channel, DEPOSIT - 700);
         _settle(channel, 700);
         vm.assertEq(denying.balanceOf(payee), 700);
         vm.assertEq(manager.credits(address(denying), client), DEPOSIT - 700);
@@ -40,22 +41,22 @@ contract TokenZooTest is PaymentFixture {
         _settle(channel, 700);
 
         vm.prank(thief);
-        vm.expectRevert(abi.encodeWithSelector(IEscrow.NoCredit.selector, address(denying), thief));
+        vm.expectRevert(abi.encodeWithSelector(ICredits.NoCredit.selector, address(denying), thief));
         manager.claimCredit(address(denying), thief);
 
         vm.startPrank(payee);
-        vm.expectRevert(abi.encodeWithSelector(IEscrow.InvalidRecipient.selector, address(0)));
+        vm.expectRevert(abi.encodeWithSelector(ICredits.InvalidRecipient.selector, address(0)));
         manager.claimCredit(address(denying), address(0));
-        vm.expectRevert(abi.encodeWithSelector(IEscrow.InvalidRecipient.selector, address(manager)));
+        vm.expectRevert(abi.encodeWithSelector(ICredits.InvalidRecipient.selector, address(manager)));
         manager.claimCredit(address(denying), address(manager));
         vm.expectRevert(abi.encodeWithSelector(DenylistToken.Denied.selector, payee));
         manager.claimCredit(address(denying), payee);
         vm.assertEq(manager.credits(address(denying), payee), 700);
 
         vm.expectEmit(address(manager));
-        emit IEscrow.CreditClaimed(address(denying), payee, operator, 700);
+        emit ICredits.CreditClaimed(address(denying), payee, operator, 700);
         manager.claimCredit(address(denying), operator);
-        vm.expectRevert(abi.encodeWithSelector(IEscrow.NoCredit.selector, address(denying), payee));
+        vm.expectRevert(abi.encodeWithSelector(ICredits.NoCredit.selector, address(denying), payee));
         manager.claimCredit(address(denying), operator);
         vm.stopPrank();
         vm.assertEq(denying.balanceOf(operator), 700);

@@ -22,7 +22,7 @@ contract RegistryFuzzTest is PaymentFixture {
         terms.disputeWindow = windowed ? 1 days : 0;
         terms.disputeBond = 1;
         bool periodAllowed = terms.rulingPeriod >= 1 days && terms.rulingPeriod <= 30 days;
-        bool allowed = missing > 3 && (!ruled || periodAllowed) && !windowed;
+        bool allowed = missing > 3 && (!ruled || periodAllowed);
         vm.prank(operator);
         if (!allowed) vm.expectRevert();
         registry.register(terms, "");

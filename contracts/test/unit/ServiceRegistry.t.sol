@@ -147,13 +147,17 @@ contract ServiceRegistryTest is PaymentFixture {
         _refused(terms, abi.encodeWithSelector(IServiceRegistry.DisputeWindowNeedsBond.selector));
     }
 
-    function test_terms_with_a_dispute_window_are_refused_while_nothing_can_hold_the_money() public {
+    function test_a_dispute_window_lies_between_one_hour_and_thirty_days() public {
         Terms memory terms = _terms(true);
         terms.disputeBond = 1;
         terms.disputeWindow = 1 hours;
-        _refused(terms, abi.encodeWithSelector(IServiceRegistry.DisputesNotSupported.selector, 1 hours));
+        (, bytes32 hash) = _register(terms);
+        (,,,, uint32 window) = registry.paymentTerms(hash);
+        vm.assertEq(window, 1 hours);
         terms.disputeWindow = 30 days;
-        _refused(terms, abi.encodeWithSelector(IServiceRegistry.DisputesNotSupported.selector, 30 days));
+        (, hash) = _register(terms);
+        (,,,, window) = registry.paymentTerms(hash);
+        vm.assertEq(window, 30 days);
     }
 
     function test_a_ruling_period_lies_between_one_and_thirty_days_where_somebody_rules() public {

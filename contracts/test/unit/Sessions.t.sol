@@ -78,14 +78,6 @@ contract SessionsTest is PaymentFixture {
         manager.openSession(serviceId, termsHash, DEPOSIT, keccak256("nonce"), address(0), bytes32(0));
     }
 
-    function test_a_registry_that_knows_dispute_windows_is_still_not_trusted_with_one() public {
-        PaymentManager other =
-            new PaymentManager(IServiceRegistry(address(new WindowedRegistry(address(token)))), GRACE);
-        vm.prank(client);
-        vm.expectRevert(abi.encodeWithSelector(IPaymentManager.DisputesNotSupported.selector, 1 days));
-        other.openSession(1, keccak256("terms"), DEPOSIT, keccak256("nonce"), address(0), bytes32(0));
-    }
-
     function test_payee_and_operator_can_commit() public {
         vm.expectEmit(address(manager));
         emit IPaymentManager.ResultsCommitted(_channel, 1, ROOT, 3);
@@ -226,22 +218,5 @@ contract SessionsTest is PaymentFixture {
         vm.prank(client);
         vm.expectRevert(abi.encodeWithSelector(IPaymentManager.TermsNotCurrent.selector, id, hash, current));
         manager.openSession(id, hash, DEPOSIT, keccak256("other nonce"), address(0), bytes32(0));
-    }
-}
-
-/// @notice A registry of a later kind, that takes dispute windows.
-contract WindowedRegistry {
-    address private immutable _token;
-
-    constructor(address token) {
-        _token = token;
-    }
-
-    function currentTerms(uint256) external pure returns (bytes32) {
-        return keccak256("terms");
-    }
-
-    function paymentTerms(bytes32) external view returns (address, address, address, bool, uint32) {
-        return (address(1), address(2), _token, true, 1 days);
     }
 }

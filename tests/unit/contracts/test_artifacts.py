@@ -14,7 +14,14 @@ from eth_utils.abi import abi_to_signature
 
 ROOT = Path(__file__).resolve().parents[3]
 ARTIFACTS = ROOT / "aioum" / "chain" / "artifacts"
-CONTRACTS = ("DevToken", "PaymentManager", "ServiceRegistry")
+CONTRACTS = (
+    "DevToken",
+    "DisputeManager",
+    "LogAnchor",
+    "PaymentManager",
+    "RatingRegistry",
+    "ServiceRegistry",
+)
 
 
 def _compile(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -118,7 +125,7 @@ def test_the_escrow_core_has_exactly_the_schemes_functions() -> None:
     }
 
 
-@pytest.mark.parametrize("name", ["PaymentManager", "ServiceRegistry"])
+@pytest.mark.parametrize("name", [name for name in CONTRACTS if name != "DevToken"])
 def test_nobody_owns_pauses_or_upgrades_a_contract(name: str) -> None:
     changing = {
         entry["name"]
@@ -132,7 +139,17 @@ def test_nobody_owns_pauses_or_upgrades_a_contract(name: str) -> None:
             "PaymentManager": {
                 *("open", "settle", "topUp", "close", "requestClose", "withdraw"),
                 *("openSession", "commitResults", "settleSession", "settleSessions", "claimCredit"),
+                *("openSessionWithAuthorization", "topUpWithAuthorization", "release", "resolve"),
             },
+            "DisputeManager": {
+                *("raiseDispute", "respond", "rule", "lapse", "claimCredit"),
+                *("proveConflictingReceipts", "proveConflictingStatements", "proveStatementAgainstRoot"),
+                *("proveOmittedReceipt", "proveOmittedStatement", "proveOvercharge"),
+                *("challengeReceipt", "challengeStatement", "answerReceipt", "answerStatement"),
+                "claimUnanswered",
+            },
+            "RatingRegistry": {"rate"},
+            "LogAnchor": {"anchor"},
             "ServiceRegistry": {"register", "update", "retire"},
         }[name]
     )

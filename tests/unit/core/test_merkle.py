@@ -5,7 +5,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aioum.core.errors import InvalidInput, ProofInvalid
-from aioum.core.merkle import Frontier, inclusion_proof, root_of, verify_inclusion
+from aioum.core.merkle import (
+    Frontier,
+    consistency_proof,
+    inclusion_proof,
+    root_of,
+    verify_consistency,
+    verify_inclusion,
+)
 
 LARGEST = 64
 
@@ -209,3 +216,39 @@ def test_a_leaf_of_another_length_is_not_appended() -> None:
     with pytest.raises(InvalidInput) as caught:
         Frontier().append(bytes(31), node_hash)
     assert caught.value.code == "frontier-malformed"
+
+
+def consistency_refusal(first: int, second: int, proof: list[bytes], first_root: bytes | None = None) -> str:
+    roots = (first_root or known_root(max(first, 1)), known_root(max(second, 1)))
+    with pytest.raises(ProofInvalid) as caught:
+        verify_consistency(first, second, *roots, proof, node_hash)
+    return caught.value.code
+
+
+def test_every_consistency_proof_to_the_largest_size_verifies_and_no_other_one_does() -> None:
+    for second in range(1, LARGEST + 1):
+        for first in range(1, second + 1):
+            proof = consistency_proof(LEAVES[:second], first, node_hash)
+            verify_consistency(first, second, known_root(first), known_root(second), proof, node_hash)
+            assert consistency_refusal(first, second, proof, leaf(999)) == "proof-root-mismatch"
+            assert consistency_refusal(first, second, [*proof, leaf(0)]) in (
+                "proof-length-wrong",
+                "proof-root-mismatch",
+            )
+            if proof:
+                assert consistency_refusal(first, second, proof[:-1]) in (
+                    "proof-length-wrong",
+                    "proof-root-mismatch",
+                )
+                changed = [leaf(999), *proof[1:]]
+                assert consistency_refusal(first, second, changed) == "proof-root-mismatch"
+
+
+def test_a_consistency_proof_over_sizes_that_cannot_be_is_refused() -> None:
+    assert consistency_refusal(0, 4, []) == "proof-size-out-of-range"
+    assert consistency_refusal(5, 4, []) == "proof-size-out-of-range"
+    assert consistency_refusal(3, 4, [b"short"]) == "proof-hash-size-wrong"
+    assert consistency_refusal(3, 4, []) == "proof-length-wrong"
+    with pytest.raises(ProofInvalid) as caught:
+        consistency_proof(LEAVES[:4], 5, node_hash)
+    assert caught.value.code == "proof-size-out-of-range"
