@@ -19,7 +19,10 @@ from tests.integration.node.crashing_node import note
 from tests.integration.node.doomed_process import doomed_process
 from tests.postgres import PostgresServer, schema_of
 
-SILENCE_SECONDS = 2.0
+# A third of it is between two signs of life, and a machine that is busy with other tests may well miss one.
+SILENCE_SECONDS = 4.0
+# For tests in which nobody dies: no process may be taken for dead, however busy the machine is.
+PATIENT_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
@@ -87,11 +90,14 @@ class Fleet:
         )
 
     @asynccontextmanager
-    async def member(self, name: str, node: RunningNode, step: str = "none") -> AsyncIterator[Member]:
+    async def member(
+        self, name: str, node: RunningNode, step: str = "none", **changes: Any
+    ) -> AsyncIterator[Member]:
         """A node in a process of its own, in a folder like the first one's."""
         if not (self.folder / name).exists():
             self.copy_folder("first", name)
-        async with doomed_process(self._repository, step, self.settings(name), self._operator.key) as started:
+        settings = self.settings(name, **changes)
+        async with doomed_process(self._repository, step, settings, self._operator.key) as started:
             yield Member(replace(node, url=started.url), started.process)
 
     def ran(self) -> list[str]:

@@ -27,7 +27,7 @@ from aioum_node.storage import check_shared
 from tests.integration.conftest import FundedAccount
 from tests.integration.node.crashing_node import CALL_STEPS, PRICE, SETTLEMENT_STEPS
 from tests.integration.node.edge_client import Buyer, Opened, Reply
-from tests.integration.node.fleet import Fleet
+from tests.integration.node.fleet import PATIENT_SECONDS, Fleet
 from tests.pens import ROSTER, Pen
 from tests.postgres import PostgresServer
 
@@ -74,7 +74,9 @@ async def test_two_hundred_replays_of_one_voucher_over_three_processes_are_one_e
             session = await buyer.open(first, 50_000)
             await call(fleet, buyer, first, session, PRICE, "opening", action="open")
         members = [
-            await stack.enter_async_context(fleet.member(name, first, "slow-tool"))
+            await stack.enter_async_context(
+                fleet.member(name, first, "slow-tool", process_silence_seconds=PATIENT_SECONDS)
+            )
             for name in ("first", "second", "third")
         ]
         replies = await asyncio.gather(
