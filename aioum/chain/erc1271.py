@@ -1,10 +1,9 @@
 """Contract signatures (ERC-1271), asked for exactly as the PaymentManager asks (PROTOCOL 3).
 
 The question runs as the constructor of a contract that is never created: the staticcall gets the same 150,000
-    gas, and
-the answer the same test (success, exactly 32 bytes, the magic value), as on-chain. A wallet that reverts,
-runs out of gas or has no code is thus a plain "no", and whatever the endpoint itself does wrong stays an
-error.
+gas, and the answer the same test (success, exactly 32 bytes, the magic value), as on-chain. A wallet that
+reverts, runs out of gas or has no code is thus a plain "no"; whatever the endpoint itself does wrong stays
+an error.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ from aioum.client.service import Offer
 from aioum.core.amounts import check_amount
 from aioum.core.errors import ChainError, Divergence, InvalidInput, PolicyRefused
 from aioum.core.evidence import ChannelFacts
-from aioum.core.hextext import to_hex
+from aioum.core.hextext import address_text, to_hex
 from aioum.core.purse import PurseState, observe_deposit
 from aioum.core.submission.keys import SubmissionKey
 from aioum.core.types import ZERO_ADDRESS, ZERO_BYTES32, Bytes32
@@ -115,7 +115,7 @@ async def complete_opening(context: ClientContext, book: Book) -> None:
     """Bring a begun session on-chain, unless it is there already.
 
     Raises:
-        PolicyRefused: `balance-too-low`.
+        PolicyRefused: `balance-too-low`, `wallet-counterfactual`.
         ChainError, OutcomeUnknown: as `Payer.send`; the session stays begun and can be resumed.
         Divergence: `opening-mismatch`, the chain has another session under this channel id.
     """
@@ -162,6 +162,7 @@ async def open_now(context: ClientContext, book: Book) -> None:
 
 async def _send_opening(context: ClientContext, book: Book) -> Bytes32:
     facts, channel = book.facts, book.facts.channel
+    await _require_deployed(context)
     call = calls.open_session(
         context.chain.payment_manager,
         service_id=facts.service.service_id,
@@ -175,6 +176,17 @@ async def _send_opening(context: ClientContext, book: Book) -> Bytes32:
     async with context.allowances.covering(channel.token, book.purse.deposit, f"approve {channel_hex}"):
         mined = await context.payer.send(call, f"open {channel_hex}")
     return mined.transaction_hash
+
+
+async def _require_deployed(context: ClientContext) -> None:
+    """Refuse a wallet that is only an address yet: a call of it would be mined, and do nothing."""
+    payer = context.payer
+    if payer.is_contract and not await context.chain.code(payer.address):
+        raise PolicyRefused(
+            f"there is no contract at the wallet's address {address_text(payer.address)}",
+            code="wallet-counterfactual",
+            hint="deploy the wallet first",
+        )
 
 
 def require_as_intended(facts: SessionFacts, session: ChainSession) -> None:

@@ -20,6 +20,11 @@ class Payer(Protocol):
         """The payer on-chain."""
         ...
 
+    @property
+    def is_contract(self) -> bool:
+        """Whether it is a contract wallet, which has to be deployed before anything else."""
+        ...
+
     async def send(self, call: ContractCall, purpose: str) -> Mined:
         """Have the payer make a call.
 
@@ -56,6 +61,11 @@ class SenderPayer:
     def address(self) -> Address:
         """The payer on-chain."""
         return self._account if self._wallet is None else self._wallet.address
+
+    @property
+    def is_contract(self) -> bool:
+        """Whether it is a contract wallet."""
+        return self._wallet is not None
 
     async def send(self, call: ContractCall, purpose: str) -> Mined:
         """See `Payer.send`."""

@@ -12,6 +12,9 @@ from aioum.core.hextext import address_text, from_hex
 from aioum.core.types import Address
 
 SIGNATURE_SIZE_BYTES: Final = 65
+COUNTERFACTUAL_SUFFIX: Final = b"\x64\x92" * 16
+"""What ERC-6492 puts behind the signature of a wallet that is not deployed yet."""
+
 _HALF_ORDER: Final = 0x7FFFFFFFFFFFFFFFFFFFFFFFFFFFFFFF5D576E7357A4501DDFE92F46681B20A0
 
 
@@ -59,8 +62,15 @@ def recover(digest: bytes, signature: bytes) -> Address:
     """Return the address that signed `digest`.
 
     Raises:
-        SignatureInvalid: `signature-malformed` (length or v), `signature-high-s`, or `signature-invalid`.
+        SignatureInvalid: `signature-malformed` (length or v), `signature-high-s`, `signature-invalid`, or
+            `signature-counterfactual` (ERC-6492: no contract could ask a wallet that is not there).
     """
+    if signature.endswith(COUNTERFACTUAL_SUFFIX):
+        raise SignatureInvalid(
+            "signed for a wallet that is not deployed yet (ERC-6492)",
+            code="signature-counterfactual",
+            hint="deploy the wallet, or open the session with a plain key as its authorizedSigner",
+        )
     if len(signature) != SIGNATURE_SIZE_BYTES or signature[64] not in (27, 28):
         raise SignatureInvalid("expected 65 bytes r, s, v with v 27 or 28", code="signature-malformed")
     if int.from_bytes(signature[32:64], "big") > _HALF_ORDER:

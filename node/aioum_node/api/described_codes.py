@@ -25,6 +25,7 @@ JSON_CODES: Final = (
 """Of the JSON loader, each 400; `json-too-large` has a row in the edge's table."""
 
 SIGNATURE_CODES: Final = (
+    "signature-counterfactual",
     "signature-high-s",
     "signature-invalid",
     "signature-malformed",

@@ -10,6 +10,7 @@ from aioum.chain import calls
 from aioum.chain.calls import ContractCall
 from aioum.chain.client import Chain
 from aioum.client import Wallet
+from aioum.core.errors import PolicyRefused
 from aioum.core.signing import LocalKey
 from aioum.core.types import Address
 from aioum.devnet.running import RunningDevnet
@@ -73,3 +74,15 @@ async def test_vouchers_can_be_signed_by_a_key_that_holds_no_money(
         on_chain = await chain.session(session.channel_id)
         assert on_chain is not None
         assert (on_chain.authorized_signer, on_chain.settled) == (key.address, 100)
+
+
+async def test_a_wallet_that_is_only_an_address_yet_is_refused_before_anything_is_sent(
+    marketplace: MakeMarketplace, scripted: ScriptedOperator, chain: Chain, payer: FundedAccount
+) -> None:
+    wallet = Wallet(Address(secrets.token_bytes(20)), lambda call: replace(call, to=payer.key.address))
+    before = await chain.rpc.transaction_count(payer.key.address)
+    async with marketplace(wallet=wallet) as market:
+        with pytest.raises(PolicyRefused) as caught:
+            await market.open(scripted.url, deposit=1_000)
+        assert caught.value.code == "wallet-counterfactual"
+    assert await chain.rpc.transaction_count(payer.key.address) == before

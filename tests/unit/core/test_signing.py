@@ -48,6 +48,11 @@ def test_a_signature_of_another_length_is_refused(size: int) -> None:
     assert _code(DIGEST, bytes(size)) == "signature-malformed"
 
 
+def test_a_signature_of_a_wallet_that_is_not_deployed_is_told_apart() -> None:
+    wrapped = bytes(96) + KEY.sign_digest(DIGEST) + signing.COUNTERFACTUAL_SUFFIX
+    assert _code(DIGEST, wrapped) == "signature-counterfactual"
+
+
 @pytest.mark.parametrize("v", [0, 1, 26, 29])
 def test_v_other_than_27_and_28_is_refused(v: int) -> None:
     assert _code(DIGEST, KEY.sign_digest(DIGEST)[:64] + bytes((v,))) == "signature-malformed"
