@@ -1,78 +1,161 @@
-"""Creating our contracts on a chain."""
+"""Creating our contracts on a chain, and making sure that they are what they should be."""
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
-from aioum.chain.abi import DEV_TOKEN, PAYMENT_MANAGER, SERVICE_REGISTRY, encode_creation
-from aioum.chain.calls import ContractCall
+from aioum.chain.abi import (
+    DEV_TOKEN,
+    DISPUTE_MANAGER,
+    LOG_ANCHOR,
+    PAYMENT_MANAGER,
+    RATING_REGISTRY,
+    SERVICE_REGISTRY,
+)
+from aioum.chain.creations import DeploymentPlan, purpose_of
+from aioum.chain.deployment_check import code_differences, contracts_of, wiring_differences
 from aioum.chain.deployments import Deployment
-from aioum.chain.model import Mined
+from aioum.chain.rpc import Rpc
+from aioum.chain.runtime_code import build_of
 from aioum.chain.sender import Sender
 from aioum.core.errors import ChainError
 from aioum.core.hashing import keccak256
+from aioum.core.hextext import address, to_hex
 from aioum.core.types import Address, Bytes32
 
-# Least gas for a creation; the estimate is taken where it is higher.
-_CREATION_GAS: Final = 1_000_000
+
+@dataclass(frozen=True, slots=True)
+class Created:
+    """A contract that a transaction created."""
+
+    contract: str
+    address: Address
+    block_number: int
+    gas_used: int
+    transaction_hash: Bytes32
+
+
+def _ignore(_created: Created) -> None:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """What an earlier run did, and who is told of each contract that is there.
+
+    Attributes:
+        mined: name of a contract to the transaction that created it.
+        on_created: called once for each contract, also for those of an earlier run.
+    """
+
+    mined: Mapping[str, Bytes32] = field(default_factory=dict)
+    on_created: Callable[[Created], None] = _ignore
 
 
 async def deploy_contracts(
-    sender: Sender, *, grace_period_seconds: int, dev_token_symbol: str | None = None, salt: bytes = b""
+    sender: Sender, plan: DeploymentPlan, progress: Progress | None = None
 ) -> Deployment:
-    """Create a ServiceRegistry and a PaymentManager, and describe them.
+    """Create what is not there yet, verify all of it, and describe it.
+
+    A contract is verified before the next one is paid for: its code is its artifact's in every byte but the
+    immutables. In the end each immutable is compared with what its constructor was given.
 
     Args:
         sender: pays for it. Its chain needs no contracts yet.
-        grace_period_seconds: between a payer's requestClose and its withdraw; 900 or more.
-        dev_token_symbol: also create play money, to be listed under this symbol; devnets only.
-        salt: fresh random bytes for a devnet. Two devnets started in one second are otherwise the same chain,
-            block for block, and what belongs to one could be taken for the other's. Changes neither code nor
-            addresses.
+        plan: what is to be deployed.
+        progress: what an earlier run did; nothing of that is created again.
 
     Raises:
-        ChainError: as `Sender.send`; `contract-reverted` where the grace period is out of range.
+        ChainError: as `Sender.send`; `contract-reverted` where the grace period is out of range;
+            `artifact-mismatch` or `immutable-mismatch`: what lies there is not what was deployed;
+            `chain-history-changed`: the chain does not know a transaction of the earlier run.
         OutcomeUnknown: as `Sender.send`.
     """
-    rpc = sender.chain.rpc
-    tokens: dict[str, Address] = {}
-    # A constructor without parameters ignores what follows its code.
-    registry_mined = await _create(sender, SERVICE_REGISTRY, suffix=salt)
-    registry = _address(registry_mined)
-    manager = _address(
-        await _create(sender, PAYMENT_MANAGER, ("address", "uint64"), (bytes(registry), grace_period_seconds))
+    rpc, progress = sender.chain.rpc, progress or Progress()
+    addresses: dict[str, Address] = {}
+    first: Created | None = None
+    for contract in plan.contracts:
+        mined = progress.mined.get(contract)
+        if mined is None:
+            created = await _create(sender, plan, contract, addresses)
+        else:
+            created = await find_created(rpc, contract, mined)
+        for difference in await code_differences(rpc, {contract: created.address}):
+            raise difference.error()
+        addresses[contract] = created.address
+        first = first or created
+        progress.on_created(created)
+    if first is None:
+        raise ValueError("a plan creates at least one contract")
+    return await _described(sender, plan, addresses, first)
+
+
+async def find_created(rpc: Rpc, contract: str, transaction_hash: Bytes32) -> Created:
+    """What a transaction that was mined earlier created.
+
+    Raises:
+        ChainError: `chain-history-changed`: the chain does not know it; or the endpoint's `rpc-…` codes.
+    """
+    receipt = await rpc.receipt(transaction_hash)
+    if receipt is None or receipt["status"] != 1:
+        raise ChainError(
+            f"{contract} was created by {to_hex(transaction_hash)}, which the chain does not know any more",
+            code="chain-history-changed",
+            hint="try again in a while, if the chain was reorganized; start anew if it was reset",
+            details={"transaction_hash": to_hex(transaction_hash)},
+        )
+    return Created(
+        contract,
+        address(receipt["contractAddress"]),
+        int(receipt["blockNumber"]),
+        int(receipt["gasUsed"]),
+        transaction_hash,
     )
-    if dev_token_symbol is not None:
-        tokens[dev_token_symbol] = _address(await _create(sender, DEV_TOKEN))
-    block = await rpc.block(registry_mined.block_number)
+
+
+async def _create(
+    sender: Sender, plan: DeploymentPlan, contract: str, addresses: Mapping[str, Address]
+) -> Created:
+    mined = await sender.send(plan.creation(contract, addresses), purpose_of(contract))
+    if mined.contract_address is None:
+        raise ChainError("the receipt of a creation names no contract", code="rpc-response-invalid")
+    return Created(
+        contract, mined.contract_address, mined.block_number, mined.gas_used, mined.transaction_hash
+    )
+
+
+async def _described(
+    sender: Sender, plan: DeploymentPlan, addresses: Mapping[str, Address], first: Created
+) -> Deployment:
+    rpc = sender.chain.rpc
+    manager = addresses[PAYMENT_MANAGER]
+    dispute_manager = address(await rpc.read(PAYMENT_MANAGER, manager, "disputeManager"))
+    block = await rpc.block(first.block_number)
     if block is None:
         raise ChainError("the deployment was reorganized away", code="block-missing", hint="deploy again")
-    contracts = (registry, manager, *tokens.values())
-    return Deployment(
+    symbol = plan.dev_token_symbol
+    tokens = {} if symbol is None else {symbol: addresses[DEV_TOKEN]}
+    deployment = Deployment(
         chain_id=sender.chain.chain_id,
         rpc_url=rpc.rpc_url,
         block_number=block.number,
         block_hash=block.hash,
         payment_manager=manager,
-        service_registry=registry,
+        service_registry=addresses[SERVICE_REGISTRY],
         tokens=tokens,
-        code_hashes={at: Bytes32(keccak256(await rpc.code(at))) for at in contracts},
+        code_hashes={
+            at: Bytes32(keccak256(await rpc.code(at))) for at in (*addresses.values(), dispute_manager)
+        },
+        dispute_manager=dispute_manager,
+        rating_registry=addresses[RATING_REGISTRY],
+        log_anchor=addresses[LOG_ANCHOR],
+        build=build_of([*addresses, DISPUTE_MANAGER]),
     )
-
-
-async def _create(
-    sender: Sender,
-    name: str,
-    types: tuple[str, ...] = (),
-    args: tuple[object, ...] = (),
-    suffix: bytes = b"",
-) -> Mined:
-    data = encode_creation(name, types, args) + suffix
-    call = ContractCall(None, data, _CREATION_GAS, f"create {name}")
-    return await sender.send(call, f"deploy:{name}")
-
-
-def _address(mined: Mined) -> Address:
-    if mined.contract_address is None:
-        raise ChainError("the receipt of a creation names no contract", code="rpc-response-invalid")
-    return mined.contract_address
+    for difference in await code_differences(rpc, contracts_of(deployment)):
+        raise difference.error()
+    for difference in await wiring_differences(
+        rpc, deployment, grace_period_seconds=plan.grace_period_seconds
+    ):
+        raise difference.error()
+    return deployment

@@ -2,25 +2,34 @@
 
 from __future__ import annotations
 
-import json
 import os
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal
+from typing import Any, Final
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
-
-from aioum.core.errors import ChainError, InvalidInput
-from aioum.core.hextext import address, address_text, bytes32, to_hex
+from aioum.core.errors import ChainError, ConfigError
 from aioum.core.types import Address, Bytes32
 
 DEPLOYMENT_FILE_NAME: Final = "deployment.json"
 DEPLOYMENT_VARIABLE: Final = "AIOUM_DEPLOYMENT"
+CHAIN_VARIABLE: Final = "AIOUM_CHAIN"
 DEVNET_DIR_VARIABLE: Final = "AIOUM_DEVNET_DIR"
-MAX_DEPLOYMENT_SIZE_BYTES: Final = 65_536
-_START_HINT: Final = "start a devnet with `aioum devnet up`, or name a deployments file"
+_CAIP2_PREFIX: Final = "eip155:"
+_MAX_CHAIN_ID_DIGITS: Final = 19
+
+
+@dataclass(frozen=True, slots=True)
+class Build:
+    """What contracts were compiled from and by.
+
+    Attributes:
+        compiler: version of solc.
+        creation_sha256: name of a contract to the SHA-256 of its creation code, without arguments.
+    """
+
+    compiler: str
+    creation_sha256: Mapping[str, Bytes32]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +42,8 @@ class Deployment:
             number means another history (a reset devnet).
         tokens: symbol to address.
         code_hashes: address to keccak256 of the code there.
+        dispute_manager, rating_registry, log_anchor: None where the set has none: it is older than they are.
+        build: what was deployed; None in files that are older than this member.
     """
 
     chain_id: int
@@ -43,48 +54,52 @@ class Deployment:
     service_registry: Address
     tokens: Mapping[str, Address]
     code_hashes: Mapping[Address, Bytes32]
+    dispute_manager: Address | None = None
+    rating_registry: Address | None = None
+    log_anchor: Address | None = None
+    build: Build | None = None
 
     def save(self, path: Path) -> None:
-        """Write the file, replacing an older one at once. Folders must exist. Raises OSError."""
-        content = {
-            "formatVersion": 1,
-            "chainId": self.chain_id,
-            "rpcUrl": self.rpc_url,
-            "blockNumber": self.block_number,
-            "blockHash": to_hex(self.block_hash),
-            "paymentManager": address_text(self.payment_manager),
-            "serviceRegistry": address_text(self.service_registry),
-            "tokens": {symbol: address_text(token) for symbol, token in self.tokens.items()},
-            "codeHashes": {address_text(at): to_hex(value) for at, value in self.code_hashes.items()},
-        }
-        with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False, encoding="utf-8") as file:
-            file.write(json.dumps(content, indent=2) + "\n")
-        os.replace(file.name, path)
-
-    @classmethod
-    def load(cls, path: Path) -> Deployment:
-        """Read the file.
+        """Write a file that names this deployment alone, replacing an older one at once. Folders must exist.
 
         Raises:
-            ChainError: `deployment-missing` or `deployment-invalid`.
+            OSError: the file cannot be written; an older one is unchanged.
         """
-        try:
-            with path.open("rb") as file:
-                content = file.read(MAX_DEPLOYMENT_SIZE_BYTES + 1)
-        except OSError as error:
+        from aioum.chain.deployments_file import write_deployments
+
+        write_deployments(path, [self])
+
+    @classmethod
+    def load(cls, path: Path, chain_id: int | None = None) -> Deployment:
+        """Read one deployment of a file.
+
+        Args:
+            path: the file.
+            chain_id: which one; None: the only one.
+
+        Raises:
+            ChainError: `deployment-missing`, `deployment-invalid`, `deployment-ambiguous` (several, and
+                nothing says which), or `deployment-chain-missing` (none for this chain).
+        """
+        from aioum.chain.deployments_file import read_deployments
+
+        found = read_deployments(path)
+        names = ", ".join(map(caip2, sorted(found)))
+        if chain_id is not None:
+            if chain_id in found:
+                return found[chain_id]
             raise ChainError(
-                f"there is no deployments file at {path}: {error.strerror}",
-                code="deployment-missing",
-                hint=_START_HINT,
-            ) from error
-        try:
-            if len(content) > MAX_DEPLOYMENT_SIZE_BYTES:
-                raise ValueError(f"longer than {MAX_DEPLOYMENT_SIZE_BYTES} bytes")
-            return _DeploymentFile.model_validate_json(content).value()
-        except (ValidationError, ValueError) as error:
-            raise ChainError(
-                f"{path} is no deployments file: {error}", code="deployment-invalid", hint=_START_HINT
-            ) from error
+                f"{path} names no contracts on {caip2(chain_id)}, but on {names}",
+                code="deployment-chain-missing",
+                hint="name the right file, or another chain",
+            )
+        if len(found) == 1:
+            return next(iter(found.values()))
+        raise ChainError(
+            f"{path} names contracts on several chains: {names}",
+            code="deployment-ambiguous",
+            hint=f"say which one is meant: {CHAIN_VARIABLE}={caip2(min(found))}",
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,17 +117,48 @@ class Endpoint:
     first_block: int = 0
 
 
-def find_deployment(path: Path | None = None, environ: Mapping[str, str] = os.environ) -> Deployment:
-    """Load the deployment that is meant: `path`, else AIOUM_DEPLOYMENT, else the local devnet's.
+def caip2(chain_id: int) -> str:
+    """The chain's name by CAIP-2, such as `eip155:8453`."""
+    return f"{_CAIP2_PREFIX}{chain_id}"
+
+
+def chain_id_of(name: str) -> int:
+    """The chain id in a name by CAIP-2.
 
     Raises:
-        ChainError: `deployment-missing` or `deployment-invalid`.
+        ConfigError: `chain-name-invalid`: it is no `eip155:` and a positive number of at most 19 digits.
     """
-    if path is not None:
-        return Deployment.load(path)
-    if named := environ.get(DEPLOYMENT_VARIABLE):
-        return Deployment.load(Path(named))
-    return Deployment.load(default_devnet_dir(environ) / DEPLOYMENT_FILE_NAME)
+    digits = name.removeprefix(_CAIP2_PREFIX)
+    is_number = digits.isascii() and digits.isdigit() and not digits.startswith("0")
+    if digits == name or not is_number or len(digits) > _MAX_CHAIN_ID_DIGITS:
+        raise ConfigError(
+            f"not the name of a chain: {name!r:.80}",
+            code="chain-name-invalid",
+            hint=f"chains are named by CAIP-2, such as {caip2(8453)}",
+        )
+    return int(digits)
+
+
+def find_deployment(
+    path: Path | None = None, environ: Mapping[str, str] = os.environ, *, chain_id: int | None = None
+) -> Deployment:
+    """Load the deployment that is meant.
+
+    Args:
+        path: the file; None: AIOUM_DEPLOYMENT, else the local devnet's.
+        environ: variables of the environment.
+        chain_id: which deployment of the file; None: AIOUM_CHAIN (by CAIP-2), else the only one.
+
+    Raises:
+        ChainError: as `Deployment.load`.
+        ConfigError: `chain-name-invalid`.
+    """
+    if chain_id is None and (name := environ.get(CHAIN_VARIABLE)):
+        chain_id = chain_id_of(name)
+    if path is None:
+        named = environ.get(DEPLOYMENT_VARIABLE)
+        path = Path(named) if named else default_devnet_dir(environ) / DEPLOYMENT_FILE_NAME
+    return Deployment.load(path, chain_id)
 
 
 def default_devnet_dir(environ: Mapping[str, str] = os.environ) -> Path:
@@ -129,44 +175,3 @@ def stale(reason: str, details: Mapping[str, Any]) -> ChainError:
         hint="the chain was reset or is another one: run `aioum devnet reset`, or name the right file",
         details=details,
     )
-
-
-def _refusal_as_value_error(parse: Any) -> BeforeValidator:
-    def convert(text: object) -> Any:
-        try:
-            return parse(text)
-        except InvalidInput as error:
-            raise ValueError(str(error)) from error
-
-    return BeforeValidator(convert)
-
-
-_AddressText = Annotated[Address, _refusal_as_value_error(address)]
-_HashText = Annotated[Bytes32, _refusal_as_value_error(bytes32)]
-
-
-class _DeploymentFile(BaseModel):
-    # JSON has no bytes: the validators above make them from hex text before the strict check.
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, val_json_bytes="utf8")
-
-    format_version: Literal[1] = Field(alias="formatVersion")
-    chain_id: int = Field(alias="chainId", gt=0)
-    rpc_url: str = Field(alias="rpcUrl", pattern=r"^https?://")
-    block_number: int = Field(alias="blockNumber", ge=0)
-    block_hash: _HashText = Field(alias="blockHash")
-    payment_manager: _AddressText = Field(alias="paymentManager")
-    service_registry: _AddressText = Field(alias="serviceRegistry")
-    tokens: dict[str, _AddressText]
-    code_hashes: dict[_AddressText, _HashText] = Field(alias="codeHashes")
-
-    def value(self) -> Deployment:
-        return Deployment(
-            chain_id=self.chain_id,
-            rpc_url=self.rpc_url,
-            block_number=self.block_number,
-            block_hash=self.block_hash,
-            payment_manager=self.payment_manager,
-            service_registry=self.service_registry,
-            tokens=self.tokens,
-            code_hashes=self.code_hashes,
-        )

@@ -179,12 +179,19 @@ class Rpc:
         with translated(self.rpc_url):
             return await self._eth.get_transaction_count(_checksum(account), block)
 
-    async def estimate_gas(self, transaction: Mapping[str, Any]) -> int:
+    async def estimate_gas(
+        self, transaction: Mapping[str, Any], stand_ins: Mapping[Address, bytes] | None = None
+    ) -> int:
         """Gas that the transaction would need on the newest state. Raises `contract-reverted` where it would
         fail.
+
+        Args:
+            transaction: what would be sent.
+            stand_ins: code to take as lying at an address; not every endpoint does that (`rpc-error`).
         """
+        state = {_checksum(at): {"code": to_hex(code)} for at, code in (stand_ins or {}).items()}
         with translated(self.rpc_url):
-            return await self._eth.estimate_gas(cast(Any, transaction))
+            return await self._eth.estimate_gas(cast(Any, transaction), None, cast(Any, state or None))
 
     async def market(self) -> Market:
         """What gas costs now."""

@@ -4,17 +4,25 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from aioum.chain.client import Chain
-from aioum.chain.deployments import Deployment
+from aioum.chain.deployment_check import (
+    DO_NOT_PAY_HINT,
+    Difference,
+    code_differences,
+    contracts_of,
+    other_sources,
+    wiring_differences,
+)
+from aioum.chain.deployments import Deployment, caip2
 from aioum.chain.errors import shown_url
 from aioum.chain.rpc import Rpc
 from aioum.cli.settings import Settings
-from aioum.core.errors import AioumError, ChainError
+from aioum.core.errors import AioumError, ChainError, ConfigError
 from aioum.core.hashing import keccak256
 from aioum.core.hextext import address_text, to_hex
 from aioum.core.types import Address
@@ -45,7 +53,16 @@ class Finding:
     hint: str | None = None
 
 
-_CHAIN_CHECKS: Final = ("chain-id", "deployment-block", "code", "domain", "token", "clock")
+_CHAIN_CHECKS: Final = (
+    "chain-id",
+    "deployment-block",
+    "code",
+    "artifact",
+    "wiring",
+    "domain",
+    "token",
+    "clock",
+)
 
 
 async def diagnose(settings: Settings, now_seconds: float) -> list[Finding]:
@@ -58,10 +75,10 @@ async def diagnose(settings: Settings, now_seconds: float) -> list[Finding]:
     findings = [*folder_findings(settings.data_dir)]
     try:
         deployment = settings.deployment()
-    except ChainError as error:
+    except (ChainError, ConfigError) as error:
         skipped = [_skipped(name, "no deployment is known") for name in ("endpoint", *_CHAIN_CHECKS)]
         return [_failed("deployment", error), *skipped, *findings]
-    named = f"chain {deployment.chain_id}, PaymentManager {address_text(deployment.payment_manager)}"
+    named = f"{caip2(deployment.chain_id)}, PaymentManager {address_text(deployment.payment_manager)}"
     return [
         _passed("deployment", f"the deployments file names {named}"),
         *await chain_findings(deployment, now_seconds),
@@ -92,6 +109,8 @@ async def chain_findings(deployment: Deployment, now_seconds: float) -> list[Fin
         checks: list[tuple[str, Callable[[], Awaitable[Finding]]]] = [
             ("deployment-block", lambda: _deployment_block(rpc, deployment)),
             ("code", lambda: _code(rpc, deployment)),
+            ("artifact", lambda: _artifact(rpc, deployment)),
+            ("wiring", lambda: _wiring(rpc, deployment)),
             ("domain", lambda: _domain(chain)),
             *(
                 ("token", lambda symbol=symbol, token=token: _token(chain, symbol, token))
@@ -122,15 +141,38 @@ async def _deployment_block(rpc: Rpc, deployment: Deployment) -> Finding:
 
 
 async def _code(rpc: Rpc, deployment: Deployment) -> Finding:
+    names = {at: f"{name} at {address_text(at)}" for name, at in contracts_of(deployment).items()}
+    names |= {token: f"{symbol} at {address_text(token)}" for symbol, token in deployment.tokens.items()}
     wrong = [
-        address_text(at)
+        names.get(at, address_text(at))
         for at, expected in deployment.code_hashes.items()
         if keccak256(await rpc.code(at)) != expected
     ]
     if wrong:
         text = f"other code than at deployment lies at {', '.join(wrong)}"
-        return Finding("code", Status.FAIL, text, "code-mismatch", "do not pay into these contracts")
+        return Finding("code", Status.FAIL, text, "code-mismatch", DO_NOT_PAY_HINT)
     return _passed("code", f"the code at {len(deployment.code_hashes)} addresses is that of the deployment")
+
+
+async def _artifact(rpc: Rpc, deployment: Deployment) -> Finding:
+    contracts = contracts_of(deployment)
+    hint = DO_NOT_PAY_HINT
+    if others := other_sources(deployment):
+        hint = f"{', '.join(others)}: deployed from other sources; use the version of aioum they came with"
+    if differences := await code_differences(rpc, contracts):
+        return _differs("artifact", differences, hint)
+    return _passed("artifact", f"{', '.join(contracts)}: the code is what their sources compile to")
+
+
+async def _wiring(rpc: Rpc, deployment: Deployment) -> Finding:
+    if differences := await wiring_differences(rpc, deployment):
+        return _differs("wiring", differences, DO_NOT_PAY_HINT)
+    return _passed("wiring", "the contracts were made for each other and for this chain")
+
+
+def _differs(name: str, differences: Sequence[Difference], hint: str) -> Finding:
+    text = "; ".join(difference.text for difference in differences)
+    return Finding(name, Status.FAIL, text, differences[0].code, hint)
 
 
 async def _domain(chain: Chain) -> Finding:

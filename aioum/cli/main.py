@@ -25,6 +25,10 @@ from aioum.cli.settings import examples, verbose_option
         "services": ("aioum.cli.services:services", "Find services and see what they offer."),
         "call": ("aioum.cli.call:call", "Pay for one tool call and print its response."),
         "session": ("aioum.cli.session:session", "List, inspect, fund, close and export sessions."),
+        "watch": (
+            "aioum.cli.watch:watch",
+            "Follow disputes, exits, settlements, ratings and anchors as they happen.",
+        ),
         "key": ("aioum.cli.key:key", "Make key stores."),
         "evidence": ("aioum.cli.evidence:evidence", "Build evidence packages and read them."),
         "verify-run": (

@@ -10,6 +10,7 @@ from typing import Final
 
 from aioum.chain import calls
 from aioum.chain.client import Chain
+from aioum.chain.creations import DeploymentPlan
 from aioum.chain.deploy import deploy_contracts
 from aioum.chain.deployments import Deployment
 from aioum.chain.journal import SqliteTransactionJournal
@@ -48,12 +49,12 @@ async def _populate(rpc_url: str, config: DevnetConfig, folder: Path) -> Deploym
                 confirmations=config.chain.confirmations,
                 poll_interval_seconds=_POLL_SECONDS,
             )
-            deployment = await deploy_contracts(
-                sender,
+            plan = DeploymentPlan(
                 grace_period_seconds=config.contracts.grace_period_seconds,
                 dev_token_symbol=symbol,
                 salt=secrets.token_bytes(32),
             )
+            deployment = await deploy_contracts(sender, plan)
             token = deployment.tokens[symbol]
             mints = [calls.mint(token, key.address, config.contracts.token_amount) for key in keys]
             await asyncio.gather(*(sender.send(call, "fund-devnet-account") for call in mints))

@@ -156,6 +156,8 @@ contract PaymentManager is IPaymentManager, Escrow {
     function resolve(bytes32 channelId, uint128 award) external override nonReentrant {
         if (msg.sender != address(disputeManager)) revert NotDisputeManager(msg.sender);
         Channel storage channel = _existing(channelId);
+        // What is captured after held money left would never be held: no decision comes before the end.
+        if (channel.finalizedAt == 0) revert StillHeld(channelId, 0);
         uint128 amount = _takeHeld(channelId, channel);
         if (award > amount) revert AwardExceedsHeld(channelId, amount, award);
         emit Resolved(channelId, award, amount - award);

@@ -5,18 +5,18 @@ pragma solidity 0.8.37;
 /// @notice That one tree's entries begin with all of another's: RFC 9162 section 2.1.4.2, over whatever hash the tree's
 /// nodes have. Bits of the last entry's index say, from the bottom up, on which side each proof hash stands.
 library ConsistencyProof {
-    /// @notice Whether the tree of `second` entries under `secondRoot` begins with the `first` entries under `firstRoot`.
+    /// @notice Whether the tree of `second` entries under `secondRoot` begins with the `first` under `firstRoot`.
     /// @param first 1 to `second`. Neither size may come from the proof: a proof does not bind them.
     /// @param proof Bottom-up; exactly the hashes that the sizes ask for: none where they are equal.
-    /// @param node The hash of an inner node, of its left and right child.
+    /// @param node The hash of an inner node, of its left and right child; `view`, as SHA-256 is a precompile.
     function verify(
         uint256 first,
         uint256 second,
         bytes32 firstRoot,
         bytes32 secondRoot,
         bytes32[] calldata proof,
-        function(bytes32, bytes32) pure returns (bytes32) node
-    ) internal pure returns (bool) {
+        function(bytes32, bytes32) view returns (bytes32) node
+    ) internal view returns (bool) {
         if (first == 0 || first > second) return false;
         if (first == second) return proof.length == 0 && firstRoot == secondRoot;
 

@@ -4,10 +4,12 @@ pragma solidity 0.8.37;
 import {ReentrancyGuardTransient} from "@openzeppelin/contracts/utils/ReentrancyGuardTransient.sol";
 
 import {Settlement} from "../../src/interfaces/IPaymentManager.sol";
+import {Authorization} from "../../src/libraries/TokenTransfer.sol";
 import {PaymentFixture} from "../base/PaymentFixture.sol";
 import {HookToken} from "../mocks/Tokens.sol";
 
-/// @notice A token with hooks that comes back in the middle of every transfer, in or out, as payer, payee or operator.
+/// @notice A token with hooks that comes back in the middle of every transfer, in or out, as payer, payee or operator,
+/// into every function that changes state. Held money and bonds: DisputeReentrancy.
 contract ReentrancyTest is PaymentFixture {
     HookToken private _hooked;
     bytes32 private _channel;
@@ -38,6 +40,16 @@ contract ReentrancyTest is PaymentFixture {
         _payloads.push(abi.encodeCall(manager.requestClose, (_channel)));
         _payloads.push(abi.encodeCall(manager.withdraw, (_channel)));
         _payloads.push(abi.encodeCall(manager.claimCredit, (address(_hooked), payee)));
+        _payloads.push(abi.encodeCall(manager.release, (_channel)));
+        _payloads.push(abi.encodeCall(manager.resolve, (_channel, 1)));
+        Authorization memory any = Authorization(0, type(uint256).max, new bytes(65));
+        _payloads.push(
+            abi.encodeCall(
+                manager.openSessionWithAuthorization,
+                (client, serviceId, termsHash, 1, keccak256("again"), address(0), bytes32(0), any)
+            )
+        );
+        _payloads.push(abi.encodeCall(manager.topUpWithAuthorization, (_channel, 1, bytes32(0), any)));
     }
 
     function test_nothing_can_be_entered_while_a_deposit_comes_in() public {

@@ -10,7 +10,7 @@ import pytest
 
 from aioum.chain.client import Chain
 from aioum.devnet.running import RunningDevnet
-from aioum_node.app import RunningNode, running_node
+from aioum_node.app import SYSTEM_CLOCK, RunningNode, running_node
 from aioum_node.keys.identity import Identity
 from aioum_node.service import ToolFunction
 from aioum_node.settings import Settings
@@ -45,6 +45,7 @@ def start_node(devnet: RunningDevnet, operator: FundedAccount, tmp_path: Path) -
     def start(functions: Sequence[ToolFunction] = (shout, fail), **changes: Any) -> Any:
         register = changes.pop("register", True)
         identity = changes.pop("identity", Identity(operator.key, operator.key))
+        clock = changes.pop("clock", SYSTEM_CLOCK)
         settings = Settings(
             **{
                 "node_dir": tmp_path / "node",
@@ -57,6 +58,6 @@ def start_node(devnet: RunningDevnet, operator: FundedAccount, tmp_path: Path) -
                 **changes,
             }
         )
-        return running_node(settings, functions=functions, identity=identity, register=register)
+        return running_node(settings, functions=functions, identity=identity, register=register, clock=clock)
 
     return start

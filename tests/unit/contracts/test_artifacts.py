@@ -70,7 +70,7 @@ def test_the_check_names_an_artifact_that_is_stale_or_missing(recompiled: Path, 
 
 def test_forge_builds_the_same_bytecode_and_abi(tmp_path: Path) -> None:
     command = [
-        str(ROOT / "node_modules" / ".bin" / "forge"),
+        str(ROOT / "scripts" / "forge"),
         *("build", "--skip", "test", "--offline"),
         *("--out", str(tmp_path / "out"), "--cache-path", str(tmp_path / "cache")),
     ]
