@@ -25,6 +25,8 @@ from aioum.cli.settings import examples, verbose_option
         "services": ("aioum.cli.services:services", "Find services and see what they offer."),
         "call": ("aioum.cli.call:call", "Pay for one tool call and print its response."),
         "session": ("aioum.cli.session:session", "List, inspect, fund, close and export sessions."),
+        "dispute": ("aioum.cli.dispute:dispute", "Dispute what a session captured, or prove a lie."),
+        "rate": ("aioum.cli.rate:rate", "Rate a session that is over, once."),
         "watch": (
             "aioum.cli.watch:watch",
             "Follow disputes, exits, settlements, ratings and anchors as they happen.",

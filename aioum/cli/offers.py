@@ -86,6 +86,9 @@ def to_json(seen: SeenService) -> dict[str, Any]:
         "receiptSigner": address_text(terms.receipt_signer),
         "commitRequired": terms.commit_required,
         "disputeWindowSeconds": terms.dispute_window_seconds,
+        "arbitrator": address_text(terms.arbitrator) if any(terms.arbitrator) else None,
+        "rulingPeriodSeconds": terms.ruling_period_seconds,
+        "disputeBond": str(terms.dispute_bond),
         "card": None if card is None else _card_json(card),
         "problem": None if seen.problem is None else {"code": seen.problem.code, "text": str(seen.problem)},
     }
@@ -119,6 +122,22 @@ def facts(seen: SeenService) -> list[tuple[str, str]]:
         ("token", f"{card.token.symbol} {address_text(terms.token)}" if card else address_text(terms.token)),
         ("record anchored", "required before payment" if terms.commit_required else "not required"),
     ]
+    if terms.dispute_window_seconds:
+        bond = str(terms.dispute_bond)
+        if card is not None:
+            bond = f"{format_token_amount(terms.dispute_bond, card.token.decimals)} {card.token.symbol}"
+        rows += [
+            (
+                "captures held for",
+                f"{terms.dispute_window_seconds / 3_600:g} hours; a dispute's bond is {bond}",
+            ),
+            (
+                "arbitrator",
+                f"{address_text(terms.arbitrator)}, within {terms.ruling_period_seconds / 3_600:g} hours"
+                if any(terms.arbitrator)
+                else "none: only lies that the operator's own words prove count",
+            ),
+        ]
     if card is not None:
         least = f"{format_token_amount(card.min_deposit, card.token.decimals)} {card.token.symbol}"
         rows += [

@@ -1,4 +1,4 @@
-"""Letting the PaymentManager pull deposits, for sessions that open side by side."""
+"""Letting our contracts pull deposits and bonds, for sessions that open side by side."""
 
 from __future__ import annotations
 
@@ -24,11 +24,19 @@ class Allowances:
         self._chain = chain
         self._payer = payer
         self._lock = asyncio.Lock()
-        self._under_way: dict[Address, int] = {}
+        self._under_way: dict[tuple[Address, Address], int] = {}
 
     @asynccontextmanager
-    async def covering(self, token: Address, amount: int, purpose: str) -> AsyncIterator[None]:
-        """While the block lasts, the PaymentManager may pull `amount` base units beside all others under way.
+    async def covering(
+        self, token: Address, amount: int, purpose: str, spender: Address | None = None
+    ) -> AsyncIterator[None]:
+        """While the block lasts, `spender` may pull `amount` base units beside all others under way.
+
+        Args:
+            token: of the amount.
+            amount: base units.
+            purpose: kept beside the approving transaction.
+            spender: None: the PaymentManager.
 
         Raises:
             PolicyRefused: `balance-too-low`.
@@ -41,18 +49,18 @@ class Allowances:
                 code="balance-too-low",
                 hint="fund the payer's account",
             )
-        self._under_way[token] = self._under_way.get(token, 0) + amount
+        pair = (token, spender or self._chain.payment_manager)
+        self._under_way[pair] = self._under_way.get(pair, 0) + amount
         try:
             async with self._lock:
-                await self._approve_what_is_under_way(token, purpose)
+                await self._approve_what_is_under_way(*pair, purpose)
             yield
         finally:
-            self._under_way[token] -= amount
+            self._under_way[pair] -= amount
 
-    async def _approve_what_is_under_way(self, token: Address, purpose: str) -> None:
-        manager = self._chain.payment_manager
-        allowed = await self._chain.token_allowance(token, self._payer.address, manager)
-        needed = self._under_way[token]
+    async def _approve_what_is_under_way(self, token: Address, spender: Address, purpose: str) -> None:
+        allowed = await self._chain.token_allowance(token, self._payer.address, spender)
+        needed = self._under_way[token, spender]
         if allowed < needed:
             # Never lowers it: what was pulled meanwhile only leaves more than is needed.
-            await self._payer.send(calls.approve(token, manager, needed), purpose)
+            await self._payer.send(calls.approve(token, spender, needed), purpose)

@@ -201,12 +201,13 @@ class Caller:
 
     async def _repeat(self, record: CallRecord, *, alone: bool = True) -> CallRecord:
         contradictions: list[_Contradiction] = []
+        started = self._context.clock()
         async for attempt in attempts(self._context.settings, _pause):
             with attempt:
                 try:
                     if not alone and self._book.record.evidence:
                         raise _Ended("the operator contradicted itself, nothing is sent again")
-                    return await self._attempt(record, contradictions, alone=alone)
+                    return await self._attempt(record, contradictions, started, alone=alone)
                 except _Contradiction as contradiction:
                     contradictions.append(contradiction)
                     if len(contradictions) >= self._context.settings.contradictions_before_stop:
@@ -214,7 +215,9 @@ class Caller:
                     raise
         raise AssertionError("a retry ends by its result or its last error")
 
-    async def _attempt(self, record: CallRecord, earlier: list[_Contradiction], *, alone: bool) -> CallRecord:
+    async def _attempt(
+        self, record: CallRecord, earlier: list[_Contradiction], started: float, *, alone: bool
+    ) -> CallRecord:
         facts = self._book.facts
         try:
             answer = await self._delivery.send(record)
@@ -236,6 +239,7 @@ class Caller:
                 raise
             index = signed.receipt.index
             # Whoever mixed up what: it stays the operator's word on the call of that index.
+            await self._context.words.keep(signed)
             self._strays.setdefault(index, signed)
             if index < record.call.index or (index != record.call.index and index < self._book.purse.made):
                 # The very receipt that we have of an earlier call, or the one that another call of ours waits
@@ -251,6 +255,7 @@ class Caller:
             status=_status(answer),
             response=answer.body,
             receipt=signed,
+            elapsed_ms=max(0, int((self._context.clock() - started) * 1_000)),
         )
         # The answer is durable before the caller sees it: a crash before this line repeats the request.
         await self._book.answer(answered)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from aioum.chain.client import Chain
 from aioum.chain.signers import Signer
 from aioum.client.allowance import Allowances
+from aioum.client.gasless import Gasless
 from aioum.client.http import Transport
 from aioum.client.journal import Journal
 from aioum.client.node import NodeClient
@@ -15,6 +16,7 @@ from aioum.client.payer import Payer
 from aioum.client.policy import KnownContracts, Policy
 from aioum.client.seat_keys import SeatKeyFiles
 from aioum.client.settings import ClientSettings
+from aioum.client.words import Words
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +26,9 @@ class ClientContext:
     Attributes:
         signer: signs vouchers, read permissions and close requests.
         payer: deposits and withdraws.
-        allowances: what the PaymentManager may pull from it.
+        words: what operators signed, beside the receipts of answers.
+        allowances: what our contracts may pull from the payer.
+        gasless: opens and tops up in place of the payer's own transactions, or None.
         seat_keys: where the secret keys of seats are kept.
         clock: unix seconds.
         random_bytes: fresh random bytes of a length.
@@ -32,6 +36,7 @@ class ClientContext:
 
     chain: Chain
     journal: Journal
+    words: Words
     transport: Transport
     signer: Signer
     payer: Payer
@@ -42,6 +47,7 @@ class ClientContext:
     seat_keys: SeatKeyFiles
     clock: Callable[[], float]
     random_bytes: Callable[[int], bytes]
+    gasless: Gasless | None = None
 
     def node(self, base_url: str) -> NodeClient:
         """The node at a base URL."""

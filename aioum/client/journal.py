@@ -156,6 +156,12 @@ def m003_calls_in_flight(db: Database) -> None:
     )
 
 
+@_migrations()
+def m004_elapsed_times(db: Database) -> None:
+    """How long answers took. Nobody knows it of earlier calls."""
+    db.execute("ALTER TABLE calls ADD COLUMN elapsed_ms INTEGER")
+
+
 _READ_COLUMNS: Final = ("id", *FIXED_COLUMNS, "version", *MUTABLE_COLUMNS)
 _WRITTEN_COLUMNS: Final = (*FIXED_COLUMNS, "version", *MUTABLE_COLUMNS)
 

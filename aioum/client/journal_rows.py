@@ -32,7 +32,7 @@ MUTABLE_COLUMNS: Final = (
 ENVELOPE_COLUMNS: Final = ("seat", "submission_id", "client_time", "prev_head", "submission_signature")
 CALL_COLUMNS: Final = (
     "number", "amount", "call_index", "tool_id", "request", "price", "signature", "phase", "status",
-    "response", "receipt", *ENVELOPE_COLUMNS,
+    "response", "receipt", "elapsed_ms", *ENVELOPE_COLUMNS,
 )  # fmt: skip
 
 _MAX_ROW_BYTES: Final = 4 * 1024 * 1024
@@ -137,7 +137,7 @@ def call_values(record: CallRecord) -> tuple[Any, ...]:
     return (
         str(record.number), str(call.amount), call.index, call.tool_id, call.request, str(call.price),
         record.signature, record.phase.value, record.status, record.response,
-        None if record.receipt is None else record.receipt.header(),
+        None if record.receipt is None else record.receipt.header(), record.elapsed_ms,
         *((None,) * len(ENVELOPE_COLUMNS) if envelope is None else (
             envelope.seat, envelope.submission_id, envelope.client_time, envelope.prev_head,
             envelope.signature,
@@ -147,7 +147,8 @@ def call_values(record: CallRecord) -> tuple[Any, ...]:
 
 def call_from_row(row: tuple[Any, ...]) -> CallRecord:
     """A call from the values of CALL_COLUMNS."""
-    _, amount, index, tool_id, request, price, signature, phase, status, response, receipt, *envelope = row
+    _, amount, index, tool_id, request, price, signature, phase, status, response, *rest = row
+    receipt, elapsed_ms, *envelope = rest
     return CallRecord(
         call=Outstanding(index, tool_id, request, int(price), int(amount)),
         signature=signature,
@@ -156,6 +157,7 @@ def call_from_row(row: tuple[Any, ...]) -> CallRecord:
         response=response,
         receipt=None if receipt is None else SignedReceipt.from_header(receipt),
         envelope=_envelope(index, *envelope),
+        elapsed_ms=elapsed_ms,
     )
 
 

@@ -21,6 +21,8 @@ from aioum.chain.signers import LocalSigner, Signer
 from aioum.client.allowance import Allowances
 from aioum.client.book import Book
 from aioum.client.context import ClientContext
+from aioum.client.gasless import Gasless, Relayer
+from aioum.client.held_money import HeldMoney
 from aioum.client.http import HttpTransport, Transport
 from aioum.client.journal import JOURNAL_FILE, Journal, SqliteJournal
 from aioum.client.opening import SpendLimits, begin_session, open_now, require_same_contracts
@@ -32,6 +34,7 @@ from aioum.client.seats import SeatKeys, choose_keys, load_keys
 from aioum.client.service import Offer, find_offer
 from aioum.client.session import PaidSession
 from aioum.client.settings import ClientSettings
+from aioum.client.words import WORDS_FILE, SqliteWords
 from aioum.core.errors import ConfigError
 from aioum.core.hextext import channel_id as parse_channel_id
 from aioum.core.signing import LocalKey
@@ -140,6 +143,7 @@ class Marketplace:
         settings: ClientSettings | None = None,
         voucher_key: LocalKey | Signer | None = None,
         wallet: Wallet | None = None,
+        relayer: Relayer | None = None,
         journal: Journal | None = None,
         transport: Transport | None = None,
         clock: Callable[[], float] = time.time,
@@ -159,6 +163,8 @@ class Marketplace:
             settings: limits.
             voucher_key: signs vouchers as the session's `authorizedSigner`; None: `key` does.
             wallet: a contract wallet as payer, controlled by `key`.
+            relayer: sends openings and top-ups that `key`, a LocalKey, authorizes (EIP-3009): the payer needs
+                no gas for them.
             journal: another implementation of the port; the caller closes it.
             transport: likewise.
             clock: unix seconds.
@@ -172,6 +178,11 @@ class Marketplace:
         self._data_dir = default_data_dir() if data_dir is None else Path(data_dir).expanduser()
         self._policy = policy or Policy()
         self._settings = settings or ClientSettings()
+        if relayer is not None and (wallet is not None or not isinstance(key, LocalKey)):
+            raise ConfigError(
+                "only a LocalKey without a wallet authorizes for a relayer", code="config-invalid"
+            )
+        self._relayed = (key, relayer) if relayer is not None and isinstance(key, LocalKey) else None
         self._wallet = wallet
         self._journal = journal
         self._transport = transport
@@ -293,6 +304,16 @@ class Marketplace:
 
         return SessionHandle(start)
 
+    async def held_money(self) -> HeldMoney:
+        """Disputes and held money of any session on this chain, for its arbitrator or for whoever ends them.
+
+        Raises:
+            ChainError, OutcomeUnknown: as `open`, from looking up what an earlier process sent.
+        """
+        context = self._connected
+        await self._reconcile()
+        return HeldMoney(context)
+
     @property
     def _connected(self) -> ClientContext:
         if self._context is None:
@@ -320,6 +341,8 @@ class Marketplace:
         if transport is None:
             transport = HttpTransport(connect_timeout_seconds=settings.connect_timeout_seconds)
             stack.push_async_callback(transport.aclose)
+        words = SqliteWords(self._data_dir / WORDS_FILE)
+        stack.push_async_callback(words.aclose)
         transactions = SqliteTransactionJournal(self._data_dir / TRANSACTIONS_FILE)
         stack.push_async_callback(transactions.close)
         self._sender = Sender(
@@ -334,6 +357,7 @@ class Marketplace:
         return ClientContext(
             chain=chain,
             journal=journal,
+            words=words,
             transport=transport,
             signer=self._voucher_signer,
             payer=payer,
@@ -344,6 +368,7 @@ class Marketplace:
             seat_keys=SeatKeyFiles(self._data_dir / SEAT_KEYS_FOLDER),
             clock=self._clock,
             random_bytes=self._random_bytes,
+            gasless=None if self._relayed is None else Gasless(chain, *self._relayed),
         )
 
     async def _reconcile(self) -> None:

@@ -162,6 +162,8 @@ async def open_now(context: ClientContext, book: Book) -> None:
 
 async def _send_opening(context: ClientContext, book: Book) -> Bytes32:
     facts, channel = book.facts, book.facts.channel
+    if context.gasless is not None:
+        return await context.gasless.open(channel, facts.service.service_id, book.purse.deposit)
     await _require_deployed(context)
     call = calls.open_session(
         context.chain.payment_manager,

@@ -9,6 +9,7 @@ from typing import Protocol
 from aioum.chain.calls import ContractCall
 from aioum.chain.model import Mined
 from aioum.chain.sender import Sender
+from aioum.core.hextext import address_text, to_hex
 from aioum.core.types import Address
 
 
@@ -31,6 +32,14 @@ class Payer(Protocol):
         Raises:
             ChainError: `transaction-reverted`, or what the endpoint says.
             OutcomeUnknown: no receipt in time.
+        """
+        ...
+
+    async def estimate_gas(self, call: ContractCall) -> int:
+        """Gas that the call would use now.
+
+        Raises:
+            ChainError: `contract-reverted`, it would fail; or what the endpoint says.
         """
         ...
 
@@ -69,4 +78,15 @@ class SenderPayer:
 
     async def send(self, call: ContractCall, purpose: str) -> Mined:
         """See `Payer.send`."""
-        return await self._sender.send(call if self._wallet is None else self._wallet.wrap(call), purpose)
+        return await self._sender.send(self._wrapped(call), purpose)
+
+    async def estimate_gas(self, call: ContractCall) -> int:
+        """See `Payer.estimate_gas`."""
+        sent = self._wrapped(call)
+        transaction = {"from": address_text(self._account), "data": to_hex(sent.data), "value": sent.value}
+        if sent.to is not None:
+            transaction["to"] = address_text(sent.to)
+        return await self._sender.chain.rpc.estimate_gas(transaction)
+
+    def _wrapped(self, call: ContractCall) -> ContractCall:
+        return call if self._wallet is None else self._wallet.wrap(call)

@@ -124,6 +124,8 @@ class Reconciler:
             require_signer(signed.statement.digest(facts.domain), signed.signature, facts.receipt_signer)
         except SignatureInvalid as error:
             raise OutcomeUnknown(f"no valid statement: {error}", code="statement-invalid") from error
+        # Whatever comes of the comparison, it is the operator's word.
+        await self._context.words.keep(signed)
         if signed.statement.call_count > self._book.purse.next_index and self.may_adopt:
             await self.adopt()
         try:
@@ -211,7 +213,9 @@ class Reconciler:
         """None: it was answered before, out of order."""
         entry, signed = shown.entry, shown.receipt
         if (signed.receipt.index, signed.receipt.leaf) != (entry.index, entry_leaf(entry)):
-            # They come from different places of one unsigned answer, so this accuses nobody.
+            # They come from different places of one unsigned answer, so this accuses nobody. The receipt
+            # alone stays what the operator signed.
+            await self._context.words.keep(signed)
             raise OutcomeUnknown(
                 f"the text shown of call {entry.index} is not what its receipt is about",
                 code="answer-altered",
@@ -230,6 +234,7 @@ class Reconciler:
             if error.code == "receipt-charge-mismatch":
                 await self._book.diverge(error, (signed,))
                 raise
+            await self._context.words.keep(signed)
             raise OutcomeUnknown(str(error), code="answer-altered") from error
         adopted = replace(
             found,

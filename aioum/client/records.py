@@ -144,6 +144,7 @@ class CallRecord:
     Attributes:
         signature: of the voucher over `call.amount`.
         status: HTTP status of the answer; 0 before.
+        elapsed_ms: from when it was sent to its answer, retries included; None where nobody measured it.
         envelope: the submission of a signed session; it never changes.
     """
 
@@ -154,6 +155,7 @@ class CallRecord:
     response: bytes | None = None
     receipt: SignedReceipt | None = None
     envelope: Envelope | None = None
+    elapsed_ms: int | None = None
 
     @property
     def number(self) -> int:

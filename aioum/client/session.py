@@ -6,18 +6,24 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 
 from aioum.chain import calls
+from aioum.chain.model import Mined
 from aioum.client.book import Book
 from aioum.client.buying import Buyer
 from aioum.client.caller import Caller
 from aioum.client.closing import Closed, Closer
 from aioum.client.context import ClientContext
 from aioum.client.delivery import Delivery
+from aioum.client.dispute import Dispute
 from aioum.client.flights import Flights
+from aioum.client.held_money import HeldMoney
 from aioum.client.opening import complete_opening
 from aioum.client.packaging import package_of
 from aioum.client.policy import check_deposit
+from aioum.client.publication.published import Publisher
+from aioum.client.rating import Rater
 from aioum.client.reconcile import Reconciler
 from aioum.client.records import Evidence, SessionPhase
+from aioum.client.recourse import Challenged, Proven, Recourse
 from aioum.client.results import CallResult
 from aioum.client.seats import CLIENT_SEAT, Seat, SeatKeys, SeatSigner, require_seat
 from aioum.client.service import check_arguments, check_request, require_tool
@@ -26,12 +32,13 @@ from aioum.core.canonical import JsonValue
 from aioum.core.card import Card
 from aioum.core.errors import OutcomeUnknown, Refused
 from aioum.core.evidence import Claim
+from aioum.core.experience import SuggestedScore
 from aioum.core.hextext import to_hex
 from aioum.core.submission.framing import encode_base64
 from aioum.core.submission.roster import Roster
 from aioum.core.transcript import Entry, canonical_request
-from aioum.core.types import Bytes32, ChannelId
-from aioum.core.wire import SignedStatement
+from aioum.core.types import Address, Bytes32, ChannelId
+from aioum.core.wire import SignedReceipt, SignedStatement
 
 
 class PaidSession:
@@ -49,6 +56,8 @@ class PaidSession:
         signer = SeatSigner(context, book, keys)
         self._caller = Caller(context, book, self._reconciler, self._delivery, signer)
         self._closer = Closer(context, book, self._caller, self._reconciler, self._delivery)
+        self._recourse = Recourse(context, book, HeldMoney(context))
+        self._rater = Rater(context, book, self._recourse)
         # A record that was read from the journal may be older than the session.
         self._buyer = Buyer(
             context, book, self._flights, self._caller, self._reconciler, caught_up=not resumed
@@ -232,18 +241,23 @@ class PaidSession:
             await self._book.refresh()
             self._buyer.require_open()
             check_deposit(self._context.policy, self.card, check_amount(self.deposit + check_amount(amount)))
-            channel_hex, token = to_hex(self.channel_id), self._book.facts.channel.token
-            async with self._context.allowances.covering(token, amount, f"approve {channel_hex}"):
-                mined = await self._context.payer.send(
-                    calls.top_up(self._context.chain.payment_manager, self.channel_id, amount),
-                    f"top-up {channel_hex}",
-                )
+            transaction = await self._send_top_up(amount)
             await self._buyer.look_at_chain(again=True)
-            if self._book.record.adopted:
+            if self._book.record.adopted and transaction is not None:
                 # The node notices by itself as well, only later.
                 with suppress(OutcomeUnknown, Refused):
-                    await self._delivery.announce_top_up(mined.transaction_hash)
+                    await self._delivery.announce_top_up(transaction)
             return self.deposit
+
+    async def _send_top_up(self, amount: int) -> Bytes32 | None:
+        context, token = self._context, self._book.facts.channel.token
+        if context.gasless is not None:
+            salt = Bytes32(context.random_bytes(32))
+            return await context.gasless.top_up(self.channel_id, token, amount, salt)
+        channel_hex = to_hex(self.channel_id)
+        call = calls.top_up(context.chain.payment_manager, self.channel_id, amount)
+        async with context.allowances.covering(token, amount, f"approve {channel_hex}"):
+            return (await context.payer.send(call, f"top-up {channel_hex}")).transaction_hash
 
     async def close(self) -> Closed:
         """End the session together with the operator; see `Closer.close`. A closed one is looked at again."""
@@ -288,6 +302,57 @@ class PaidSession:
             InvalidInput: as `build_package` and `disclose`.
         """
         return package_of(self._book, claim, narrative, disclose_only=disclose, attestations=attestations)
+
+    @property
+    def rater(self) -> Rater:
+        """The steps behind `rate`, with what they cost."""
+        return self._rater
+
+    @property
+    def recourse(self) -> Recourse:
+        """The steps behind `dispute`, `prove_lies` and `challenge`, one by one, with what each costs."""
+        return self._recourse
+
+    async def dispute(
+        self,
+        claim: Claim | str,
+        narrative: str,
+        publisher: Publisher,
+        *,
+        disclose: Iterable[int] | None = None,
+        attestations: Sequence[dict[str, JsonValue]] = (),
+    ) -> Dispute:
+        """Put what the session captured before its arbitrator; see `Recourse.dispute`."""
+        async with self._flights.quiet():
+            await self._book.refresh()
+            return await self._recourse.dispute(
+                claim, narrative, publisher, disclose=disclose, attestations=attestations
+            )
+
+    async def prove_lies(self) -> Proven:
+        """Show the contract a lie that the operator's own words prove; see `Recourse.prove`."""
+        async with self._flights.quiet():
+            await self._book.refresh()
+            return await self._recourse.prove()
+
+    async def challenge(self, word: SignedReceipt | SignedStatement | None = None) -> Challenged:
+        """Make the operator prove that its word is part of what it anchored; see `Recourse.challenge`."""
+        async with self._flights.quiet():
+            await self._book.refresh()
+            return await self._recourse.challenge(word)
+
+    async def suggest_score(self) -> SuggestedScore:
+        """A score from what the session met, with its reasons; see `aioum.core.experience`.
+
+        Raises:
+            ChainError: `session-not-final`, or as `Chain`.
+        """
+        return await self._rater.suggest()
+
+    async def rate(self, score: int, detail_uri: str = "", *, registry: Address | None = None) -> Mined:
+        """Rate the session, once, when it is over; see `Rater.rate`."""
+        async with self._flights.quiet():
+            return await self._rater.rate(score, detail_uri, registry)
 
     async def restore(self) -> None:
         """Bring a session that was read from the journal up to the chain's state."""

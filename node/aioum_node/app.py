@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
@@ -15,16 +14,19 @@ import structlog
 from aioum.chain.client import Chain
 from aioum.chain.journal import TransactionJournal
 from aioum.chain.sender import Sender
-from aioum.chain.signers import as_signer
-from aioum.core.errors import ConfigError
 from aioum.core.hextext import address_text, to_hex
 from aioum.core.ledger import Limits, Phase
 from aioum.core.payment import Terms
 from aioum.core.types import ChannelId
+from aioum_node.account import opened_account
 from aioum_node.api.endpoints import endpoints_route
 from aioum_node.card_builder import build_card
 from aioum_node.cards import Cards, Offer
 from aioum_node.chain_metrics import EndpointMetrics, LoopMetrics, TransactionMetrics
+from aioum_node.disputes.control import serving_control
+from aioum_node.disputes.desk import DisputeDesk
+from aioum_node.disputes.loop import DisputeLoop
+from aioum_node.disputes.start import make_dispute_loop, together
 from aioum_node.edge import Clock, Edge, build_edge
 from aioum_node.interrupted_calls import recover_interrupted
 from aioum_node.keys.identity import Identity, challenge_secret, opened_identity
@@ -43,9 +45,8 @@ from aioum_node.registration import (
 from aioum_node.restored.start import begin_life
 from aioum_node.restored.watermark import Watermark
 from aioum_node.retention import RetentionLoop
-from aioum_node.secret_files import read_secret
 from aioum_node.service import ServiceTool, ToolFunction, load_tools
-from aioum_node.serving import LISTEN_BACKLOG, ServingTimes, serving
+from aioum_node.serving import ServingTimes, listening, local_url, serving
 from aioum_node.settings import Settings
 from aioum_node.settlement.loop import SettleLoop
 from aioum_node.settlement.rules import SettlePolicy
@@ -79,7 +80,7 @@ class RunningNode:
 
     Attributes:
         url: base URL of the public port on this machine; `admin_url` of the admin port.
-        supervisor: watching, settling and retention; ends early only with the failure of one of them.
+        supervisor: watching, settling, disputes, retention; ends early only with the failure of one of them.
     """
 
     url: str
@@ -90,6 +91,7 @@ class RunningNode:
     edge: Edge
     watcher: ChainWatcher
     settle_loop: SettleLoop
+    dispute_loop: DisputeLoop
     readiness: Readiness
     supervisor: asyncio.Task[None]
 
@@ -118,34 +120,13 @@ async def opened_offering(
         known = identity
         if known is None:
             known = await stack.enter_async_context(opened_identity(settings))
-        deployment = deployment_of(settings)
-        chain = await stack.enter_async_context(
-            Chain.connect(
-                deployment,
-                rpc_url=_rpc_url(settings),
-                request_timeout_seconds=settings.rpc_timeout_seconds,
-                pool_policy=settings.pool_policy(),
-            )
-        )
         if journal is None:
             journal = (await stack.enter_async_context(opened_sending(settings))).journal
-        sender = Sender(
-            chain,
-            as_signer(known.operator),
-            journal,
-            confirmations=settings.confirmations,
-            receipt_timeout_seconds=settings.receipt_timeout_seconds,
-            fee_policy=settings.fee_policy(),
-        )
-        facts = await read_card_facts(settings, deployment, chain, known)
+        account = await stack.enter_async_context(opened_account(settings, known, journal))
+        chain, sender = account.chain, account.sender
+        facts = await read_card_facts(settings, deployment_of(settings), chain, known)
         offer = build_card(settings, box.tools, facts)
         yield Offering(known, box.tools, chain, sender, offer, make_terms(settings, facts, offer))
-
-
-def _rpc_url(settings: Settings) -> str | None:
-    if settings.rpc_url_file is not None:
-        return read_secret(settings.path(settings.rpc_url_file), "the chain's endpoint")
-    return settings.rpc_url or None
 
 
 async def register_service(settings: Settings, offering: Offering, node_url: str) -> Registration:
@@ -180,9 +161,9 @@ async def running_node(
     """
     token = admin_token(settings)
     async with AsyncExitStack() as stack:
-        public_socket = stack.enter_context(_listen(settings.listen_host, settings.listen_port))
-        admin_socket = stack.enter_context(_listen(settings.admin_host, settings.admin_port))
-        url = _url(settings.listen_host, public_socket)
+        public_socket = stack.enter_context(listening(settings.listen_host, settings.listen_port))
+        admin_socket = stack.enter_context(listening(settings.admin_host, settings.admin_port))
+        url = local_url(settings.listen_host, public_socket)
         watermark = Watermark(settings.path(settings.watermark_file))
         stack.callback(watermark.close)
         limits = Limits(settings.max_in_flight, settings.max_unpaid_calls)
@@ -209,7 +190,7 @@ async def running_node(
             sending,
             clock,
             url,
-            _url(settings.admin_host, admin_socket),
+            local_url(settings.admin_host, admin_socket),
             life.suspect_until,
         )
         if token is not None:
@@ -217,6 +198,8 @@ async def running_node(
         times = ServingTimes(settings.idle_timeout_seconds, settings.shutdown_seconds)
         await stack.enter_async_context(serving(node.edge.public, public_socket, times, node.edge.gate))
         await stack.enter_async_context(serving(node.edge.admin, admin_socket, times))
+        desk = DisputeDesk(node.dispute_loop.sending, sending.is_held, offering.sender.signer.address)
+        await stack.enter_async_context(serving_control(settings.node_dir, desk.handle))
         node.readiness.met(_RUNNING)
         _log.info(
             "node-ready",
@@ -282,6 +265,21 @@ async def _started(
         )
     )
     metrics.registry.register(EndpointMetrics(lambda: rpc.endpoints))
+    dispute_loop = make_dispute_loop(
+        settings,
+        store=store,
+        chain=offering.chain,
+        sender=sender,
+        now_ms=clock.now_ms,
+        readiness=readiness,
+        registry=metrics.registry,
+        rounds=loops.of("disputes"),
+    )
+
+    def chain_is_back() -> None:
+        settle_loop.chain_is_back()
+        dispute_loop.chain_is_back()
+
     watcher = ChainWatcher(
         store=store,
         chain=offering.chain,
@@ -290,7 +288,7 @@ async def _started(
         now_ms=clock.now_ms,
         on_change=settle_loop.wake,
         on_look=lambda: readiness.met(_CHAIN, for_seconds=settings.chain_silence_seconds),
-        on_return=settle_loop.chain_is_back,
+        on_return=chain_is_back,
         observer=loops.of("watch"),
     )
     edge = build_edge(
@@ -326,7 +324,8 @@ async def _started(
     await watcher.look()
     readiness.met(_CHAIN, for_seconds=settings.chain_silence_seconds)
     metrics.gauge("aioum_store_steps_waiting", "Writes that wait for the store", lambda: store.waiting_steps)
-    parts = [watcher.run, sending.exclusive(settle_loop.run), retention.run, *signing.loops]
+    sends = sending.exclusive(together(settle_loop.run, dispute_loop.run))
+    parts = [watcher.run, sends, retention.run, *signing.loops]
     if is_shared(settings):
         silence_seconds = settings.process_silence_seconds
         takeover = TakeoverLoop(
@@ -347,7 +346,17 @@ async def _started(
     stack.push_async_callback(_stop, supervisor)
     stack.push_async_callback(edge.calls.drain, settings.shutdown_seconds)
     return RunningNode(
-        url, admin_url, offering, registration, store, edge, watcher, settle_loop, readiness, supervisor
+        url,
+        admin_url,
+        offering,
+        registration,
+        store,
+        edge,
+        watcher,
+        settle_loop,
+        dispute_loop,
+        readiness,
+        supervisor,
     )
 
 
@@ -367,21 +376,3 @@ async def _stop(supervisor: asyncio.Task[None]) -> None:
     supervisor.cancel()
     with suppress(asyncio.CancelledError):
         await supervisor
-
-
-def _listen(host: str, port: int) -> socket.socket:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    try:
-        return socket.create_server((host, port), family=family, backlog=LISTEN_BACKLOG)
-    except OSError as error:
-        raise ConfigError(
-            f"cannot listen on {host} port {port}: {error.strerror}",
-            code="address-unusable",
-            hint="another program may use it; choose another listen_port or admin_port",
-        ) from error
-
-
-def _url(host: str, listening: socket.socket) -> str:
-    port = listening.getsockname()[1]
-    shown = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)  # noqa: S104
-    return f"http://{shown}:{port}"

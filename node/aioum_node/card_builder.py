@@ -75,7 +75,7 @@ def build_card(settings: Settings, tools: Mapping[str, ServiceTool], facts: Card
         },
         "submissions": SCHEME,
         "submissionsRequired": settings.require_signed,
-        "minDeposit": str(_base_units(settings.min_deposit, decimals, "min_deposit")),
+        "minDeposit": str(base_units(settings.min_deposit, decimals, "min_deposit")),
     }
     if settings.deterministic is not None:
         card["deterministic"] = _deterministic(settings.deterministic, tools)
@@ -97,7 +97,7 @@ def _tool(settings: Settings, tool: ServiceTool, decimals: int) -> JsonObject:
         "id": tool.id,
         "description": tool.description,
         "inputSchema": schema,
-        "price": str(_base_units(tool.price, decimals, f"price of {tool.id}")),
+        "price": str(base_units(tool.price, decimals, f"price of {tool.id}")),
         "timeoutSeconds": tool.timeout_seconds,
     }
     if settings.deterministic is not None and not tool.deterministic:
@@ -133,7 +133,8 @@ def _pinned_module(declared: str | None, tools: Mapping[str, ServiceTool]) -> st
     return pinned
 
 
-def _base_units(amount: str | int, decimals: int, what: str) -> int:
+def base_units(amount: str | int, decimals: int, what: str) -> int:
+    """An amount of the settings in base units. Raises ConfigError `price-invalid`, which names `what`."""
     try:
         return parse_token_amount(amount, decimals) if isinstance(amount, str) else check_amount(amount)
     except InvalidInput as error:

@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import signal
 import sys
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
 from aioum import __version__
 from aioum.core.errors import AioumError
 from aioum.core.hextext import address_text, to_hex
+from aioum_node.cli_disputes import disputes
+from aioum_node.cli_options import loaded, print_json, settings_options
 from aioum_node.hardening import keep_memory_private
 from aioum_node.init import devnet_key, init_node, read_key
-from aioum_node.logs import configure_logs
-from aioum_node.settings import Settings, load_settings, settings_table
-
-Command = TypeVar("Command", bound=Callable[..., Any])
-_SCALARS = (str, int, float, bool, Path)
-_OWN_OPTIONS = frozenset({"node_dir"})
+from aioum_node.settings import load_settings, settings_table
 
 
 class _Commands(click.Group):
@@ -46,33 +42,6 @@ def _ours(raised: BaseException) -> AioumError | None:
     while isinstance(raised, BaseExceptionGroup) and len(raised.exceptions) == 1:
         raised = raised.exceptions[0]
     return raised if isinstance(raised, AioumError) else None
-
-
-def _settings_options(command: Command) -> Command:
-    """An option for every setting that one word can express; lists and tables belong into the file."""
-    for name, field in reversed(Settings.model_fields.items()):
-        if (
-            name not in _OWN_OPTIONS
-            and isinstance(field.default, (*_SCALARS, type(None)))
-            and name not in ("deterministic", "signer")
-        ):
-            flag = "--" + name.replace("_", "-")
-            command = click.option(flag, name, default=None, help=field.description, metavar="VALUE")(command)
-    command = click.option(
-        "--config",
-        "config_file",
-        type=click.Path(path_type=Path),
-        help="settings file [node.toml in the folder]",
-    )(command)
-    return click.option("--dir", "node_dir", default=None, help="the node's folder", metavar="FOLDER")(
-        command
-    )
-
-
-def _loaded(config_file: Path | None, flags: dict[str, Any]) -> Settings:
-    settings = load_settings(config_file, flags)
-    configure_logs(settings)
-    return settings
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
@@ -133,7 +102,7 @@ def init(
     made = init_node(settings, key=key, deployment_file=deployment, template=template)
     operator = address_text(made.operator)
     if as_json:
-        _print_json({"nodeDir": str(made.node_dir), "config": str(made.config_file), "operator": operator})
+        print_json({"nodeDir": str(made.node_dir), "config": str(made.config_file), "operator": operator})
         return
     click.echo(f"made {made.config_file}")
     click.echo(f"operator {operator}")
@@ -145,7 +114,7 @@ def init(
 @main.command()
 @click.option("--url", default=None, help="URL that clients reach the node at [public_url].", metavar="URL")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
-@_settings_options
+@settings_options
 def register(url: str | None, as_json: bool, config_file: Path | None, **flags: Any) -> None:
     """Publish the service, or its new card, in the registry; stop the node first.
 
@@ -153,7 +122,7 @@ def register(url: str | None, as_json: bool, config_file: Path | None, **flags: 
     Example:
       aioum-node register --dir shop --url https://tools.example
     """  # noqa: D301 - click wants this very character before a block that keeps its lines
-    settings = _loaded(config_file, flags)
+    settings = loaded(config_file, flags)
 
     async def work() -> None:
         from aioum_node.app import opened_offering, register_service
@@ -172,7 +141,7 @@ def register(url: str | None, as_json: bool, config_file: Path | None, **flags: 
             "changed": done.changed,
         }
         if as_json:
-            _print_json(facts)
+            print_json(facts)
         else:
             verb = "published" if done.changed else "already published"
             click.echo(f"{verb} service {done.service_id} with card {facts['descriptorHash']}")
@@ -183,7 +152,7 @@ def register(url: str | None, as_json: bool, config_file: Path | None, **flags: 
 @main.command()
 @click.option("--register", is_flag=True, help="Publish first what the registry does not have yet.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout once the node serves.")
-@_settings_options
+@settings_options
 def run(register: bool, as_json: bool, config_file: Path | None, **flags: Any) -> None:
     """Serve until SIGINT or SIGTERM; running calls are finished first.
 
@@ -192,7 +161,7 @@ def run(register: bool, as_json: bool, config_file: Path | None, **flags: Any) -
       aioum-node run --dir shop
       AIOUM_LISTEN_PORT=80 aioum-node run --dir shop --log-format json
     """  # noqa: D301 - click wants this very character before a block that keeps its lines
-    settings = _loaded(config_file, flags)
+    settings = loaded(config_file, flags)
     keep_memory_private()
 
     async def work() -> None:
@@ -206,7 +175,7 @@ def run(register: bool, as_json: bool, config_file: Path | None, **flags: Any) -
         async with running_node(settings, register=register) as node:
             relax_collector()
             if as_json:
-                _print_json(
+                print_json(
                     {
                         "url": node.url,
                         "adminUrl": node.admin_url,
@@ -224,7 +193,7 @@ def run(register: bool, as_json: bool, config_file: Path | None, **flags: Any) -
 
 @main.command()
 @click.option("--hash", "only_hash", is_flag=True, help="Only the descriptor hash.")
-@_settings_options
+@settings_options
 def card(only_hash: bool, config_file: Path | None, **flags: Any) -> None:
     """Print the canonical card that the settings give.
 
@@ -232,7 +201,7 @@ def card(only_hash: bool, config_file: Path | None, **flags: Any) -> None:
     Example:
       aioum-node card --dir shop | python3 -m json.tool
     """  # noqa: D301 - click wants this very character before a block that keeps its lines
-    settings = _loaded(config_file, flags)
+    settings = loaded(config_file, flags)
 
     async def work() -> None:
         from aioum_node.app import opened_offering
@@ -246,7 +215,7 @@ def card(only_hash: bool, config_file: Path | None, **flags: Any) -> None:
 
 @main.command()
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
-@_settings_options
+@settings_options
 def fsck(as_json: bool, config_file: Path | None, **flags: Any) -> None:
     """Compute every session again from what is stored, and name what differs; stop the node first.
 
@@ -257,13 +226,13 @@ def fsck(as_json: bool, config_file: Path | None, **flags: Any) -> None:
     Example:
       aioum-node fsck --dir shop
     """  # noqa: D301 - click wants this very character before a block that keeps its lines
-    settings = _loaded(config_file, flags)
+    settings = loaded(config_file, flags)
     from aioum_node.fsck import fsck as check
     from aioum_node.storage import check_shared, is_shared
 
     report = check_shared(settings) if is_shared(settings) else check(settings.node_dir)
     if as_json:
-        _print_json(report.to_json())
+        print_json(report.to_json())
     else:
         for finding in report.findings:
             click.echo(str(finding))
@@ -281,7 +250,7 @@ def fsck(as_json: bool, config_file: Path | None, **flags: Any) -> None:
 @click.option("--abandon", metavar="CHANNEL", default=None, help="Close this session and capture nothing.")
 @click.option("--yes", is_flag=True, help="With --abandon: what was earned in it is given up, for good.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
-@_settings_options
+@settings_options
 def recover(
     package_file: Path | None,
     seal: bool,
@@ -307,14 +276,17 @@ def recover(
         raise click.UsageError(
             "--abandon gives up what was earned in the session; say --yes if that is meant"
         )
-    settings = _loaded(config_file, flags)
+    settings = loaded(config_file, flags)
     from aioum_node.restored.recovering import recovered
 
     lines, value = asyncio.run(recovered(settings, package_file, seal=seal, abandoned=abandon))
     if as_json:
-        _print_json(value)
+        print_json(value)
     else:
         click.echo("\n".join(lines))
+
+
+main.add_command(disputes)
 
 
 @main.group()
@@ -330,7 +302,7 @@ def store() -> None:
     help="File with the PostgreSQL database's URL [database_url_file].",
 )
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
-@_settings_options
+@settings_options
 def copy(url_file: Path | None, as_json: bool, config_file: Path | None, **flags: Any) -> None:
     """Move the node's sessions from its SQLite file to a PostgreSQL database; stop the node first.
 
@@ -341,7 +313,7 @@ def copy(url_file: Path | None, as_json: bool, config_file: Path | None, **flags
     Example:
       aioum-node store copy --dir shop --to /run/secrets/database.url
     """  # noqa: D301 - click wants this very character before a block that keeps its lines
-    settings = _loaded(config_file, flags)
+    settings = loaded(config_file, flags)
     from aioum_node.cli_store import copy_to_postgres
 
     copy_to_postgres(settings, url_file, as_json=as_json)
@@ -351,7 +323,7 @@ def copy(url_file: Path | None, as_json: bool, config_file: Path | None, **flags
 @click.option(
     "--markdown", is_flag=True, help="Every setting with variable, default and meaning, as a table."
 )
-@_settings_options
+@settings_options
 def show_settings(markdown: bool, config_file: Path | None, **flags: Any) -> None:
     """Print the settings in effect as JSON.
 
@@ -362,12 +334,7 @@ def show_settings(markdown: bool, config_file: Path | None, **flags: Any) -> Non
     if markdown:
         click.echo(settings_table(), nl=False)
         return
-    _print_json(_loaded(config_file, flags).model_dump(mode="json"), indent=2)
-
-
-def _print_json(value: Any, indent: int | None = None) -> None:
-    click.echo(json.dumps(value, ensure_ascii=False, indent=indent))
-    sys.stdout.flush()
+    print_json(loaded(config_file, flags).model_dump(mode="json"), indent=2)
 
 
 def _run(work: Coroutine[Any, Any, None]) -> None:

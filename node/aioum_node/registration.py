@@ -18,9 +18,10 @@ from aioum.core.canonical import canonical_bytes
 from aioum.core.errors import ChainError, ConfigError, InvalidInput
 from aioum.core.hextext import address, address_text, to_hex
 from aioum.core.payment import Terms, terms_hash
-from aioum.core.types import ZERO_ADDRESS, Address, Bytes32
+from aioum.core.types import Address, Bytes32
 from aioum_node.card_builder import CardFacts, TokenFacts
 from aioum_node.cards import Offer
+from aioum_node.disputes.terms import dispute_terms
 from aioum_node.keys.identity import Identity, write_private
 from aioum_node.settings import Settings
 
@@ -68,7 +69,7 @@ async def read_card_facts(
         ConfigError: `token-unknown`.
         ChainError: the chain could not be read.
     """
-    token = _token(settings, deployment)
+    token = token_of(settings, deployment)
     return CardFacts(
         operator=identity.operator.address,
         receipt_signer=identity.receipt_signer.address,
@@ -80,18 +81,23 @@ async def read_card_facts(
 
 
 def make_terms(settings: Settings, facts: CardFacts, offer: Offer) -> Terms:
-    """The terms under which the service is offered. Raises ConfigError `payee-invalid`."""
+    """The terms under which the service is offered.
+
+    Raises:
+        ConfigError: `payee-invalid`, `price-invalid`, and those of `dispute_terms`.
+    """
+    disputes = dispute_terms(settings, facts.token.decimals)
     return Terms(
         operator=facts.operator,
         payee=payee_of(settings, facts.operator),
         token=facts.token.address,
         receipt_signer=facts.receipt_signer,
-        arbitrator=ZERO_ADDRESS,
+        arbitrator=disputes.arbitrator,
         descriptor_hash=offer.descriptor_hash,
         commit_required=settings.commit_required,
-        dispute_window_seconds=0,
-        ruling_period_seconds=0,
-        dispute_bond=0,
+        dispute_window_seconds=settings.dispute_window_seconds,
+        ruling_period_seconds=disputes.ruling_period_seconds,
+        dispute_bond=disputes.bond,
     )
 
 
@@ -189,7 +195,8 @@ async def _registered(settings: Settings, chain: Chain) -> Service | None:
     return await chain.service(int(file.service_id))
 
 
-def _token(settings: Settings, deployment: Deployment) -> Address:
+def token_of(settings: Settings, deployment: Deployment) -> Address:
+    """The token that calls are paid in. Raises ConfigError `token-unknown`."""
     tokens = deployment.tokens
     if not settings.token:
         if len(tokens) == 1:

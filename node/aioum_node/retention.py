@@ -1,4 +1,4 @@
-"""Retention: transcripts go when they are settled and old enough, and never before (PROTOCOL 2)."""
+"""Retention: transcripts go when they are settled, released and old enough, and never before (PROTOCOL 2)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ _log = structlog.get_logger(__name__)
 
 
 async def remove_old(store: Store, *, now_ms: int, retention_ms: int) -> list[ChannelId]:
-    """Remove sessions that were finalized more than `retention_ms` ago, at most 200; returns which.
+    """Remove sessions that were finalized more than `retention_ms` ago and of which nothing is held, at most
+    200; returns which.
 
     Raises:
         AioumError: `store-failed`.

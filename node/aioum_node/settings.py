@@ -23,6 +23,7 @@ from pydantic_settings import (
 from aioum.core.card import TOOL_ID_PATTERN
 from aioum.core.errors import ConfigError
 from aioum_node.settings_chain import ChainSettings
+from aioum_node.settings_disputes import DisputeSettings
 from aioum_node.settings_limits import LimitSettings
 from aioum_node.settings_signer import RetiredKey, SignerSettings
 
@@ -101,7 +102,7 @@ class DeterministicSettings(BaseModel):
     uri: str | None = None
 
 
-class Settings(ChainSettings, LimitSettings):
+class Settings(ChainSettings, DisputeSettings, LimitSettings):
     """Everything that can be configured; `settings_table` documents it."""
 
     model_config = SettingsConfigDict(env_prefix=ENVIRONMENT_PREFIX, extra="forbid", frozen=True)
@@ -358,8 +359,10 @@ def settings_table() -> str:
     return "\n".join(lines) + "\n"
 
 
-def _groups(name: str) -> tuple[bool, bool]:
-    return name in LimitSettings.model_fields, name in ChainSettings.model_fields
+def _groups(name: str) -> tuple[bool, bool, bool]:
+    groups = (LimitSettings, ChainSettings, DisputeSettings)
+    limits, chain, disputes = (name in group.model_fields for group in groups)
+    return limits, chain, disputes
 
 
 def _shown(value: Any) -> str:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeAlias, TypeVar
 from aioum.chain.journal import SqliteTransactionJournal, TransactionJournal
 from aioum.core.errors import AioumError, ConfigError
 from aioum.core.ledger import Limits
-from aioum.core.types import Bytes32
+from aioum.core.types import Bytes32, ChannelId
 from aioum_node.fsck import Report, check_whole
 from aioum_node.leases import LeaseKeeper
 from aioum_node.restored.watermark import Watermark
@@ -59,6 +59,10 @@ class NodeStore(Store, IncarnationStore, Protocol):
 
 class EvidenceReader(SessionReader, SubmissionReader, Protocol):
     """What evidence is assembled from."""
+
+    async def held(self) -> list[ChannelId]:
+        """`HeldSessions.held`."""
+        ...
 
     async def card(self, descriptor_hash: Bytes32) -> bytes | None:
         """`CardStore.card`."""

@@ -60,6 +60,11 @@ class SessionFacts:
         """Who signs vouchers: the authorized signer where one is set, else the payer."""
         return self.authorized_signer if any(self.authorized_signer) else self.payer
 
+    @property
+    def has_dispute_window(self) -> bool:
+        """Whether what the session captures is held on-chain for a while (PROTOCOL 4.2)."""
+        return self.terms is not None and self.terms.dispute_window_seconds > 0
+
 
 @dataclass(frozen=True, slots=True)
 class StoredSession:
@@ -146,7 +151,7 @@ class SessionWriter(Protocol):
         """Remove a finalized session and its calls (retention); an unknown one is no error.
 
         Raises:
-            Refused: `session-not-final`.
+            Refused: `session-not-final`; `session-held`, see `HeldSessions`.
         """
         ...
 
@@ -172,7 +177,8 @@ class SessionReader(Protocol):
             phases: which ones.
             idle_since_ms: of the open ones, only those that had no call after this time (unix milliseconds),
                 or whose client wants out.
-            finalized_before_ms: only those finalized before this time (unix milliseconds).
+            finalized_before_ms: only those finalized before this time (unix milliseconds), of whose money
+                nothing is held any more.
             limit: at most so many.
         """
         ...
@@ -192,6 +198,21 @@ class SessionReader(Protocol):
 
     async def find(self, session_id: int) -> list[StoredSession]:
         """Sessions with this label (a reset devnet can repeat it)."""
+        ...
+
+
+class HeldSessions(Protocol):
+    """Sessions whose captured money may still be held on-chain, so that their calls are needed as proofs.
+
+    A session with a dispute window is one of them from the step on that makes it final.
+    """
+
+    async def held(self) -> list[ChannelId]:
+        """All of them, oldest first."""
+        ...
+
+    async def released(self, channel_id: ChannelId) -> None:
+        """The chain holds nothing of it any more, for good; one that is none of them is no error."""
         ...
 
 
@@ -239,7 +260,7 @@ class CardStore(Protocol):
         ...
 
 
-class Store(SessionWriter, SessionReader, CallOwners, SubmissionReader, CardStore, Protocol):
+class Store(SessionWriter, SessionReader, HeldSessions, CallOwners, SubmissionReader, CardStore, Protocol):
     """The whole port."""
 
     async def close(self) -> None:

@@ -42,7 +42,7 @@ _STRAYS: Final = (
 
 
 class SqliteReader:
-    """`SessionReader`, `SubmissionReader` and the reading half of `CardStore` over a store's file.
+    """`SessionReader`, `SubmissionReader` and the reading halves of `HeldSessions` and `CardStore`.
 
     It opens the file read-only and takes no lock, so it may look at a store that a running node owns.
 
@@ -82,7 +82,8 @@ class SqliteReader:
         return await self._sessions(
             "SELECT * FROM stored_sessions WHERE phase IN (SELECT value FROM json_each(:phases)) "
             "AND (:idle IS NULL OR phase <> :open OR close_pending OR active_at_ms <= :idle) "
-            "AND (:before IS NULL OR finalized_at_ms < :before) ORDER BY id LIMIT :limit",
+            "AND (:before IS NULL OR (finalized_at_ms < :before AND id NOT IN (SELECT id FROM holds))) "
+            "ORDER BY id LIMIT :limit",
             {
                 "phases": json.dumps(numbers),
                 "idle": idle_since_ms,
@@ -92,6 +93,15 @@ class SqliteReader:
                 "limit": -1 if limit is None else limit,
             },
         )
+
+    async def held(self) -> list[ChannelId]:
+        """`HeldSessions.held`."""
+
+        def read(connection: sqlite3.Connection) -> list[ChannelId]:
+            query = "SELECT channel_id FROM holds JOIN sessions USING (id) ORDER BY id"
+            return [ChannelId(row[0]) for row in connection.execute(query)]
+
+        return await self._read(read)
 
     async def find(self, session_id: int) -> list[StoredSession]:
         """`SessionReader.find`."""

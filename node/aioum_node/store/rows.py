@@ -38,6 +38,12 @@ UPSERT_ACCOUNTS: Final = """
         transaction_hash = excluded.transaction_hash, seats = excluded.seats
 """
 INSERT_ROSTER: Final = "INSERT INTO rosters VALUES (?, ?)"
+INSERT_HOLD: Final = "INSERT OR IGNORE INTO holds VALUES (?)"
+SELECT_HOLD: Final = "SELECT 1 FROM holds WHERE id = ?"
+DELETE_HOLD: Final = "DELETE FROM holds WHERE id = (SELECT id FROM sessions WHERE channel_id = ?)"
+SELECT_POSITIONS: Final = (
+    "SELECT (SELECT coalesce(max(seq), 0) FROM calls), indexed_seq, sequence, folded FROM node"
+)
 CALL_WIDTH: Final = 8
 INSERT_CALLS: Final = "INSERT INTO calls VALUES {rows}"
 ANSWER_WIDTH: Final = 8

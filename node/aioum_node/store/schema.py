@@ -216,6 +216,24 @@ def m003_incarnations(db: Database) -> None:
         db.execute(statement)
 
 
+_HOLDS: Final = (
+    # Final sessions whose captured money may still be held on-chain.
+    "CREATE TABLE holds (id INTEGER PRIMARY KEY) STRICT",
+    # Word 7 of the terms is their dispute window.
+    """
+    INSERT INTO holds SELECT id FROM sessions JOIN accounts USING (id)
+    WHERE phase = 2 AND substr(terms, 225, 32) <> zeroblob(32)
+    """,
+)
+
+
+@migrations()
+def m004_holds(db: Database) -> None:
+    """Which sessions' calls are still needed as proofs."""
+    for statement in _HOLDS:
+        db.execute(statement)
+
+
 def migrate(connection: sqlite3.Connection, new_incarnation: bytes) -> bytes:
     """Bring a store up to date and return its incarnation.
 

@@ -30,6 +30,7 @@ class SessionRows:
     sessions: Rows
     accounts: Rows
     rosters: Rows
+    holds: Rows
     equivocations: Rows
 
 
@@ -71,6 +72,7 @@ class StoreSource:
             _flagged(sessions, _SESSION_FLAGS),
             _flagged(self._rows("SELECT * FROM accounts WHERE id BETWEEN ? AND ?", *span), _ACCOUNT_FLAGS),
             self._rows("SELECT * FROM rosters WHERE id BETWEEN ? AND ?", *span),
+            self._rows("SELECT * FROM holds WHERE id BETWEEN ? AND ?", *span),
             self._rows("SELECT * FROM equivocations WHERE session BETWEEN ? AND ? ORDER BY id", *span),
         )
 
@@ -102,7 +104,10 @@ class StoreSource:
 
     def counts(self) -> dict[str, int]:
         """How many rows tables have that are copied row by row."""
-        tables = ("sessions", "accounts", "rosters", "calls", "answers", "submissions", "equivocations")
+        tables = (
+            *("sessions", "accounts", "rosters", "holds"),
+            *("calls", "answers", "submissions", "equivocations"),
+        )
         # The text is put together from names of our own.
         return {table: self._rows(f"SELECT count(*) FROM {table}")[0][0] for table in tables}  # noqa: S608
 

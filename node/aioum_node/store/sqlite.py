@@ -144,6 +144,14 @@ class SqliteStore:
         """`SessionWriter.delete`."""
         await self._writer.submit(self._steps.delete, channel_id)
 
+    async def held(self) -> list[ChannelId]:
+        """`HeldSessions.held`."""
+        return await self._reader.held()
+
+    async def released(self, channel_id: ChannelId) -> None:
+        """`HeldSessions.released`."""
+        await self._writer.submit(self._steps.released, channel_id)
+
     async def session(self, channel_id: ChannelId) -> StoredSession | None:
         """`SessionReader.session`; a session of a recent step comes from memory."""
         self._writer.require_covered()

@@ -79,10 +79,8 @@ class SessionSteps:
     def begin(self) -> None:
         """A transaction has begun."""
         if not self._positions_known:
-            query = (
-                "SELECT (SELECT coalesce(max(seq), 0) FROM calls), indexed_seq, sequence, folded FROM node"
-            )
-            last, self._indexed_seq, self._sequence, self._folded = self._connection.execute(query).fetchone()
+            positions = self._connection.execute(rows.SELECT_POSITIONS).fetchone()
+            last, self._indexed_seq, self._sequence, self._folded = positions
             # Numbers of deleted calls are not given again: the index would take their successors for known.
             self._last_seq = max(last, self._indexed_seq)
             self._submissions.load(self._indexed_seq)
@@ -106,6 +104,8 @@ class SessionSteps:
         finalized_at_ms = now_ms if state.phase is Phase.FINAL else None
         live = Live(row_id, StoredSession(facts, state, now_ms, now_ms, finalized_at_ms))
         self._live[facts.channel_id] = live
+        if finalized_at_ms is not None:
+            self._hold(live)
         self._touch(live)
         # A statement that fails takes the whole transaction with it, so the row above never stays alone.
         self.write()
@@ -195,6 +195,7 @@ class SessionSteps:
         if after != live.state or known_now:
             if final and live.finalized_at_ms is None:
                 live.finalized_at_ms = now_ms
+                self._hold(live)
             if known_now:
                 live.transaction_hash = transaction_hash
             live.state = after
@@ -209,6 +210,8 @@ class SessionSteps:
             return
         if live.state.phase is not Phase.FINAL:
             raise Refused(f"the session {to_hex(channel_id)} is not final", code="session-not-final")
+        if self._connection.execute(rows.SELECT_HOLD, (live.row_id,)).fetchone():
+            raise Refused(f"money of the session {to_hex(channel_id)} is held", code="session-held")
         # Rows of this session that still wait would otherwise be written after it is gone.
         self.write()
         self._index_calls()
@@ -221,6 +224,10 @@ class SessionSteps:
         self._connection.execute("DELETE FROM accounts WHERE id = ?", (live.row_id,))
         self._connection.execute("DELETE FROM sessions WHERE id = ?", (live.row_id,))
         self._forget(live)
+
+    def released(self, channel_id: ChannelId) -> None:
+        """`HeldSessions.released`."""
+        self._connection.execute(rows.DELETE_HOLD, (channel_id,))
 
     def put_card(self, descriptor_hash: bytes, card: bytes) -> None:
         """`CardStore.put_card`."""
@@ -315,6 +322,10 @@ class SessionSteps:
     def _insert(self, statement: str, width: int, values: Sequence[tuple[Any, ...]]) -> None:
         for text, parameters in rows.statements(statement, width, values):
             self._connection.execute(text, parameters)
+
+    def _hold(self, live: Live) -> None:
+        if live.facts.has_dispute_window:
+            self._connection.execute(rows.INSERT_HOLD, (live.row_id,))
 
     def _touch(self, live: Live) -> None:
         self._dirty[live.row_id] = live

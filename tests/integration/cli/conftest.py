@@ -95,7 +95,7 @@ def make_shell(home: Path, **variables: str) -> Shell:
 
 
 @contextmanager
-def serving(shell: Shell, folder: Path, deployment_file: Path) -> Iterator[dict[str, str]]:
+def serving(shell: Shell, folder: Path, deployment_file: Path, *options: str) -> Iterator[dict[str, str]]:
     """A node with two tools, for as long as the block runs; gives its url and serviceId, and its pid."""
     shell.run(
         "aioum-node", "init", "--dir", str(folder), "--devnet-account", str(NODE_ACCOUNT),
@@ -107,6 +107,7 @@ def serving(shell: Shell, folder: Path, deployment_file: Path) -> Iterator[dict[
         process = shell.start(
             "aioum-node", "run", "--register", "--json", "--dir", str(folder),
             "--listen-port", "0", "--admin-port", "0", "--settle-interval-seconds", "0.2",
+            *options,
             stdout=subprocess.PIPE, stderr=errors,
         )  # fmt: skip
     try:

@@ -141,12 +141,11 @@ async def serve(
     count: int,
     *,
     price: int,
-    words: Words | None = None,
     tool: str = "shout",
     **arguments: str,
 ) -> Words:
     """Buy calls one after the other, with a statement after each; `arguments` beside the text."""
-    kept = words or Words()
+    kept = Words()
     for index in range(count):
         action = "open" if index == 0 else "voucher"
         asked = {"text": f"call {index}", **arguments}

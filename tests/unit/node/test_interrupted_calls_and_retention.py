@@ -86,6 +86,8 @@ async def test_only_final_sessions_older_than_the_limit_are_removed(store: Sqlit
         await admitted(store, number, PRICE)
     await store.update(channel(1), finalize, NOW_MS - RETENTION_MS - 1)
     await store.update(channel(2), finalize, NOW_MS - RETENTION_MS)
+    for number in (1, 2):
+        await store.released(channel(number))
     removed = await remove_old(store, now_ms=NOW_MS, retention_ms=RETENTION_MS)
     assert removed == [channel(1)]
     left = await store.sessions(tuple(Phase))
@@ -93,10 +95,22 @@ async def test_only_final_sessions_older_than_the_limit_are_removed(store: Sqlit
     assert await store.calls(channel(1), 0, 9) == []
 
 
+async def test_a_transcript_is_kept_for_as_long_as_money_of_its_session_is_held(store: SqliteStore) -> None:
+    for number in range(1, 251):
+        await store.open(facts(number), opened(number), NOW_MS)
+        await store.update(channel(number), finalize, NOW_MS)
+    await store.released(channel(250))
+    later = NOW_MS + 1_000 * RETENTION_MS
+    assert await remove_old(store, now_ms=later, retention_ms=RETENTION_MS) == [channel(250)]
+    assert await remove_old(store, now_ms=later, retention_ms=RETENTION_MS) == []
+    assert len(await store.held()) == 249
+
+
 async def test_one_round_removes_everything_that_is_old_enough_and_tells_each(store: SqliteStore) -> None:
     for number in range(1, 251):
         await store.open(facts(number), opened(number), NOW_MS)
         await store.update(channel(number), finalize, NOW_MS)
+        await store.released(channel(number))
     told: list[ChannelId] = []
     loop = RetentionLoop(
         store=store,

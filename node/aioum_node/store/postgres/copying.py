@@ -221,6 +221,7 @@ class _Copy:
             await _insert(connection, "sessions", batch.sessions)
             await _insert(connection, "accounts", batch.accounts)
             await _insert(connection, "rosters", batch.rosters)
+            await _insert(connection, "holds", batch.holds)
             await _insert(connection, "equivocations", batch.equivocations, _EQUIVOCATION_COLUMNS)
             await connection.execute("UPDATE copies SET last_session = $1", batch.last_id)
         return True

@@ -27,6 +27,7 @@ from aioum_node.store.postgres.writes import (
     Writes,
     columns,
     delete_session,
+    is_held,
     make_session,
     names_of,
 )
@@ -232,6 +233,8 @@ class Group:
         known_now = final and stored.transaction_hash is None and step.transaction_hash is not None
         if after != stored.state or known_now:
             first = final and stored.finalized_at_ms is None
+            if first and stored.facts.has_dispute_window:
+                self._writes.hold(live.row_id)
             live.change(
                 after,
                 finalized_at_ms=step.now_ms if first else stored.finalized_at_ms,
@@ -266,6 +269,8 @@ class Group:
             return
         if live.state.phase is not Phase.FINAL:
             raise Refused(f"the session {to_hex(step.channel_id)} is not final", code="session-not-final")
+        if await is_held(self._connection, live.row_id):
+            raise Refused(f"money of the session {to_hex(step.channel_id)} is held", code="session-held")
         await delete_session(self._connection, live.row_id, live.state)
         del self._live[step.channel_id]
 

@@ -65,7 +65,7 @@ async def store_snapshot(url: str, schema: str) -> AsyncIterator[PostgresReader]
 
 
 class PostgresReader:
-    """`SessionReader`, `SubmissionReader` and the reading half of `CardStore`.
+    """`SessionReader`, `SubmissionReader` and the reading halves of `HeldSessions` and `CardStore`.
 
     Args:
         connections: to the store's schema.
@@ -106,13 +106,25 @@ class PostgresReader:
         return await self._sessions(
             "SELECT * FROM stored_sessions WHERE phase = ANY($1::smallint[]) "
             "AND ($2::bigint IS NULL OR phase <> $3 OR close_pending OR active_at_ms <= $2) "
-            "AND ($4::bigint IS NULL OR finalized_at_ms < $4) ORDER BY id LIMIT $5",
+            "AND ($4::bigint IS NULL OR (finalized_at_ms < $4 AND id NOT IN (SELECT id FROM holds))) "
+            "ORDER BY id LIMIT $5",
             [rows.PHASE_NUMBERS[phase] for phase in phases],
             idle_since_ms,
             rows.PHASE_NUMBERS[Phase.OPEN],
             finalized_before_ms,
             limit,
         )
+
+    async def held(self) -> list[ChannelId]:
+        """`HeldSessions.held`."""
+
+        async def read(connection: Connection) -> list[ChannelId]:
+            found = await connection.fetch(
+                "SELECT channel_id FROM holds JOIN sessions USING (id) ORDER BY id"
+            )
+            return [ChannelId(row["channel_id"]) for row in found]
+
+        return await self._connections.read(read)
 
     async def find(self, session_id: int) -> list[StoredSession]:
         """`SessionReader.find`."""

@@ -212,7 +212,17 @@ _CHALLENGES: Final = (
     "ALTER TABLE node ADD COLUMN challenge_secret bytea",
 )
 
-MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (_INITIAL, _LIVES, _CHALLENGES)
+_HOLDS: Final = (
+    # Final sessions whose captured money may still be held on-chain.
+    "CREATE TABLE holds (id bigint PRIMARY KEY)",
+    # Word 7 of the terms is their dispute window.
+    """
+    INSERT INTO holds SELECT id FROM sessions JOIN accounts USING (id)
+    WHERE phase = 2 AND substr(terms, 225, 32) <> decode(repeat('00', 32), 'hex')
+    """,
+)
+
+MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (_INITIAL, _LIVES, _CHALLENGES, _HOLDS)
 """Statements by version: the first makes version 1. Only ever appended to."""
 
 CURRENT_VERSION: Final = len(MIGRATIONS)

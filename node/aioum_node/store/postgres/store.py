@@ -189,6 +189,16 @@ class PostgresStore:
         """`SessionWriter.delete`."""
         await self._writer.submit(Delete(channel_id))
 
+    async def held(self) -> list[ChannelId]:
+        """`HeldSessions.held`."""
+        return await self._reader.held()
+
+    async def released(self, channel_id: ChannelId) -> None:
+        """`HeldSessions.released`."""
+        await self._put(
+            "DELETE FROM holds WHERE id = (SELECT id FROM sessions WHERE channel_id = $1)", channel_id
+        )
+
     async def session(self, channel_id: ChannelId) -> StoredSession | None:
         """`SessionReader.session`."""
         return await self._reader.session(channel_id)

@@ -73,6 +73,7 @@ SELECT_BY_AMOUNT: Final = """
     SELECT c.key, c.amount FROM unnest($1::bigint[], $2::bytea[]) AS wanted (session, amount)
     JOIN calls AS c ON c.key >> 24 = wanted.session AND c.amount = wanted.amount
 """
+INSERT_HOLD: Final = "INSERT INTO holds VALUES ($1) ON CONFLICT DO NOTHING"
 DELETE_CALLS: Final = (
     "DELETE FROM submissions WHERE key >= $1 AND key < $2",
     "DELETE FROM answers WHERE key >= $1 AND key < $2",
@@ -102,10 +103,15 @@ class Writes:
         self._names: list[tuple[bytes, int]] = []
         self._equivocations: list[tuple[Any, ...]] = []
         self._rosters: list[tuple[int, bytes]] = []
+        self._holds: list[int] = []
 
     def roster(self, row_id: int, roster: Roster) -> None:
         """A roster that was shown."""
         self._rosters.append(rows.roster_row(row_id, roster))
+
+    def hold(self, row_id: int) -> None:
+        """A session whose captured money may be held from now on."""
+        self._holds.append(row_id)
 
     def call(self, key: int, call: Call, now_ms: int) -> None:
         """An admitted call."""
@@ -136,6 +142,8 @@ class Writes:
         """Write everything, and the accounts of these sessions."""
         for roster in self._rosters:
             await connection.execute(INSERT_ROSTER, *roster)
+        for row_id in self._holds:
+            await connection.execute(INSERT_HOLD, row_id)
         for equivocation in self._equivocations:
             await connection.execute(INSERT_EQUIVOCATION, *equivocation)
         accounts = [
@@ -165,8 +173,16 @@ async def make_session(connection: Connection, step: Open) -> None:
     await connection.execute(
         INSERT_ACCOUNT, *rows.account_row(row_id, step.state, step.now_ms, finalized_at_ms, None)
     )
+    if finalized_at_ms is not None and step.facts.has_dispute_window:
+        await connection.execute(INSERT_HOLD, row_id)
     if step.facts.roster is not None:
         await connection.execute(INSERT_ROSTER, *rows.roster_row(row_id, step.facts.roster))
+
+
+async def is_held(connection: Connection, row_id: int) -> bool:
+    """Whether a session's captured money may still be held."""
+    held: bool = await connection.fetchval("SELECT EXISTS (SELECT FROM holds WHERE id = $1)", row_id)
+    return held
 
 
 async def delete_session(connection: Connection, row_id: int, state: SessionState) -> None:

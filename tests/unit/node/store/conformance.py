@@ -32,6 +32,7 @@ from tests.pens import Pen
 from tests.unit.node.store.samples import (
     NOW_MS,
     PRICE,
+    TERMS,
     answer,
     channel,
     facts,
@@ -390,6 +391,8 @@ class StoreConformance(ABC):
         assert await numbers(Phase.OPEN, Phase.SEALED, limit=2) == [1, 2]
         assert await numbers(Phase.FINAL) == [4]
         assert await numbers() == []
+        assert await numbers(Phase.FINAL, finalized_before_ms=NOW_MS + 51) == []
+        await store.released(channel(4))
         assert await numbers(Phase.FINAL, finalized_before_ms=NOW_MS + 50) == []
         assert await numbers(Phase.FINAL, finalized_before_ms=NOW_MS + 51) == [4]
 
@@ -418,6 +421,40 @@ class StoreConformance(ABC):
         await store.close()
         assert (card, position) == (b'{"name":"a"}', (9, b"\x09" * 32))
 
+    # --- held money ---
+
+    async def test_a_final_session_with_a_dispute_window_is_held_until_it_is_released(
+        self, store: Store, tmp_path: Path
+    ) -> None:
+        no_window = replace(TERMS, dispute_window_seconds=0)
+        for number, terms in ((2, TERMS), (3, no_window), (4, None)):
+            await store.open(facts(number, terms=terms), opened(number), NOW_MS)
+        assert await store.held() == []
+        for number in (2, 3, 4, 1):
+            await store.update(channel(number), finalize, NOW_MS)
+        store = await self.reopened(store, tmp_path)
+        held = await store.held()
+        await store.released(channel(1))
+        await store.released(channel(1))
+        await store.released(channel(99))
+        # What became final once does so no second time.
+        await store.update(channel(1), finalize, NOW_MS + 1, transaction_hash=Bytes32(b"\x01" * 32))
+        left = await store.held()
+        await store.close()
+        assert held == [channel(1), channel(2)]
+        assert left == [channel(2)]
+
+    async def test_a_session_of_which_money_is_held_is_not_removed(self, store: Store) -> None:
+        await admitted(store, 1, PRICE)
+        await store.record(channel(1), 0, answer(), NOW_MS)
+        await store.update(channel(1), finalize, NOW_MS)
+        assert await refused(store.delete(channel(1))) == "session-held"
+        assert len(await store.calls(channel(1), 0, 10)) == 1
+        await store.released(channel(1))
+        await store.delete(channel(1))
+        assert await store.session(channel(1)) is None
+        assert await store.held() == []
+
     # --- delete ---
 
     async def test_only_a_final_session_is_removed_and_others_keep_their_calls(self, store: Store) -> None:
@@ -427,6 +464,7 @@ class StoreConformance(ABC):
             await store.record(channel(number), 0, answer(), NOW_MS)
         assert await refused(store.delete(channel(1))) == "session-not-final"
         await store.update(channel(1), finalize, NOW_MS)
+        await store.released(channel(1))
         await store.delete(channel(1))
         assert await store.session(channel(1)) is None
         assert await store.calls(channel(1), 0, 10) == []
@@ -438,6 +476,7 @@ class StoreConformance(ABC):
         await admitted(store, 1, PRICE)
         await store.record(channel(1), 0, answer(), NOW_MS)
         await store.update(channel(1), finalize, NOW_MS)
+        await store.released(channel(1))
         await store.delete(channel(1))
         store = await self.reopened(store, tmp_path)
         await store.open(facts(1), opened(1), NOW_MS)

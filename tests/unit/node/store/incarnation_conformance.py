@@ -207,6 +207,7 @@ class IncarnationConformance(ABC):
         whole = await store.session(channel(2))
         assert whole is not None
         await store.update(channel(2), finalize, NOW_MS)
+        await store.released(channel(2))
         await store.delete(channel(2))
         await store.open(signed_facts(2), suspect(opened(2, signed=True)), NOW_MS)
         await store.reimport(channel(2), calls, NOW_MS)

@@ -149,6 +149,7 @@ class SignedSessionConformance(StoreConformance):
         if since == "a-removal":
             # Where an adapter indexes late, this is when it has to.
             await store.update(channel(1), finalize, NOW_MS)
+            await store.released(channel(1))
             await store.delete(channel(1))
         same_position = pen.draft(b"[]", 0, prev_head=genesis)
         same_head = pen.draft(b"[1]", 2, prev_head=genesis)
@@ -217,6 +218,7 @@ class SignedSessionConformance(StoreConformance):
         await asked(store, other, 0, submission_id="one")
         await self.refusal(store, pen, pen.draft(b"[]", 0, prev_head=genesis), "[]")
         await store.update(channel(2), finalize, NOW_MS)
+        await store.released(channel(2))
         await store.delete(channel(2))
         assert await store.equivocations(channel(2)) == []
         store = await self.reopened(store, tmp_path)

@@ -84,6 +84,7 @@ class Moving:
         await store.update(channel(4), finalize, NOW_MS, transaction_hash=Bytes32(b"\x07" * 32))
         # A removed one leaves a gap among the ids.
         await store.update(channel(3), finalize, NOW_MS)
+        await store.released(channel(3))
         await store.delete(channel(3))
         await store.put_card(Bytes32(b"\x01" * 32), b"{}")
         await store.put_position("scan", 7, b"\x07" * 32)

@@ -23,6 +23,7 @@ from tests.unit.node.store.samples import NOW_MS, PRICE, answer, channel, facts,
 
 DUMPS = Path(__file__).parent / "dumps"
 VERSIONS = range(1, CURRENT_VERSION + 1)
+FIRST_WITH_HOLDS = 4
 _COLUMNS = """
     SELECT table_name, column_name, data_type, is_nullable, column_default FROM information_schema.columns
     WHERE table_schema = 'aioum' ORDER BY table_name, column_name
@@ -88,6 +89,18 @@ async def test_a_store_of_any_version_keeps_what_it_has_and_goes_on(database: st
     assert final.state == replace(opened(3), phase=Phase.FINAL, seal_reason="finalized-on-chain")
     assert [(item.index, item.request) for item in contradictions] == [(0, b"[]")]
     assert (card, position) == (b"{}", (9, b"\x09" * 32))
+
+
+@pytest.mark.parametrize("version", range(1, FIRST_WITH_HOLDS))
+async def test_what_may_be_held_of_sessions_that_were_over_before_is_taken_for_held(
+    database: str, version: int
+) -> None:
+    await load(database, version)
+    connection = await asyncpg.connect(database)
+    await connection.execute("UPDATE aioum.accounts SET phase = 2 WHERE id = 1")
+    await connection.close()
+    async with PostgresStore(database, LIMITS) as store:
+        assert await store.held() == [channel(1)]
 
 
 @pytest.mark.parametrize("version", VERSIONS)

@@ -25,6 +25,7 @@ with closing(sqlite3.connect(":memory:")) as _empty:
     CURRENT_VERSION = len(migrations.pending(Database(_empty)))
 VERSIONS = range(1, CURRENT_VERSION + 1)
 FIRST_WITH_SIGNED_SESSIONS = 2
+FIRST_WITH_HOLDS = 4
 
 
 @pytest.fixture
@@ -73,6 +74,18 @@ async def test_a_store_of_any_version_keeps_what_it_has_and_goes_on(path: Path, 
     assert (final.facts, final.finalized_at_ms) == (facts(3, terms=None), NOW_MS + 3)
     assert final.state == replace(opened(3), phase=Phase.FINAL, seal_reason="finalized-on-chain")
     assert (card, position) == (b"{}", (9, b"\x09" * 32))
+
+
+@pytest.mark.parametrize("version", range(1, FIRST_WITH_HOLDS))
+async def test_what_may_be_held_of_sessions_that_were_over_before_is_taken_for_held(
+    path: Path, version: int
+) -> None:
+    load(path, version)
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("UPDATE accounts SET phase = 2 WHERE id = 1")
+        connection.commit()
+    async with SqliteStore(path, LIMITS) as store:
+        assert await store.held() == [channel(1)]
 
 
 @pytest.mark.parametrize("version", VERSIONS[FIRST_WITH_SIGNED_SESSIONS - 1 :])
