@@ -239,8 +239,8 @@ class Caller:
                 raise
             index = signed.receipt.index
             # Whoever mixed up what: it stays the operator's word on the call of that index.
-            await self._context.words.keep(signed)
             self._strays.setdefault(index, signed)
+            await self._context.words.keep(signed)
             if index < record.call.index or (index != record.call.index and index < self._book.purse.made):
                 # The very receipt that we have of an earlier call, or the one that another call of ours waits
                 # for: somebody repeats or exchanges answers.

@@ -97,6 +97,7 @@ abstract contract Cases is IDisputeManager, Payouts {
     }
 
     function _termsOf(Hold memory hold) internal view returns (Terms memory terms) {
+        // slither-disable-next-line unused-return
         (, terms) = registry.terms(hold.termsHash);
     }
 

@@ -61,6 +61,8 @@ abstract contract Escrow is IEscrow, Payouts, EIP712 {
     uint64 public immutable override gracePeriodSeconds;
 
     uint256 internal _channelCount;
+    // Written through storage pointers only, which slither does not follow.
+    // slither-disable-next-line uninitialized-state
     mapping(bytes32 channelId => Channel channel) internal _channels;
     mapping(uint256 sessionId => bytes32 channelId) internal _channelIds;
 

@@ -36,6 +36,7 @@ contract LogAnchor is ILogAnchor {
     /// @dev An inner node of RFC 9162, hashed where it lies: Solidity's own `sha256` copies what it hashes, which costs
     /// more than the hashing. Should the precompile give no hash (it can fail for want of gas only), then there are no
     /// 32 bytes to copy, and the transaction ends.
+    // slither-disable-next-line dead-code
     function _node(bytes32 left, bytes32 right) private view returns (bytes32 node) {
         assembly ("memory-safe") {
             let preimage := mload(0x40)

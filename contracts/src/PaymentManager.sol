@@ -224,6 +224,7 @@ contract PaymentManager is IPaymentManager, Escrow {
         found.held = _held(channel);
         found.awarded = disputeManager.awarded(channelId);
         if (found.termsHash != 0) {
+            // slither-disable-next-line unused-return
             (found.serviceId,) = registry.terms(found.termsHash);
             found.operator = registry.operatorOf(found.termsHash);
         }
@@ -233,7 +234,10 @@ contract PaymentManager is IPaymentManager, Escrow {
         bytes32 termsHash = opening.termsHash;
         bytes32 current = registry.currentTerms(opening.serviceId);
         if (current != termsHash || termsHash == 0) revert TermsNotCurrent(opening.serviceId, termsHash, current);
+        // Every member is set below.
+        // slither-disable-next-line uninitialized-local
         NewChannel memory channel;
+        // slither-disable-next-line unused-return
         (, channel.payee, channel.token, channel.commitRequired, channel.disputeWindow) =
             registry.paymentTerms(termsHash);
         channel.payer = opening.payer;

@@ -74,10 +74,12 @@ interface IServiceRegistry {
     /// @param descriptorURI Where the card lies, at most 2,048 bytes, may be empty. It is an event only: the card is
     /// identified by `terms.descriptorHash`.
     /// @return serviceId From 1, in order of registration.
+    // slither-disable-next-line shadowing-local
     function register(Terms calldata terms, string calldata descriptorURI) external returns (uint256 serviceId);
 
     /// @notice Offers a service under other terms from now on. Sessions that are open keep theirs.
     /// @dev The operator of a service never changes: both the current and the new terms must name the caller.
+    // slither-disable-next-line shadowing-local
     function update(uint256 serviceId, Terms calldata terms, string calldata descriptorURI) external;
 
     /// @notice Ends a service for good: nothing can be opened under it any more, open sessions go on.
@@ -105,5 +107,6 @@ interface IServiceRegistry {
     function serviceCount() external view returns (uint256);
 
     /// @notice keccak256(abi.encode(chainId, registry, serviceId, the members of `Terms` in order)).
+    // slither-disable-next-line shadowing-local
     function computeTermsHash(uint256 serviceId, Terms calldata terms) external view returns (bytes32 termsHash);
 }

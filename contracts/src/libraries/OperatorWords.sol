@@ -55,6 +55,7 @@ library OperatorWords {
         returns (address signer)
     {
         // Zero on every failure; receiptSigner is never zero.
+        // slither-disable-next-line unused-return
         (signer,,) = ECDSA.tryRecoverCalldata(MessageHashUtils.toTypedDataHash(domainSeparator, structHash), signature);
     }
 }

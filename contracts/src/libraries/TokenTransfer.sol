@@ -41,6 +41,8 @@ library TokenTransfer {
     /// @dev The caller must keep this contract from being re-entered, or a nested transfer would be counted twice.
     function pullExactly(IERC20 token, address from, uint256 amount) internal {
         uint256 balanceBefore = _balance(token);
+        // `from` is the sender of the transaction, in all calls of this.
+        // slither-disable-next-line arbitrary-send-erc20
         token.safeTransferFrom(from, address(this), amount);
         _requireReceived(token, balanceBefore, amount);
     }
@@ -60,6 +62,8 @@ library TokenTransfer {
                 abi.encode(from, address(this), amount, authorization.validAfter, authorization.validBefore, nonce),
                 _ecdsaWords(authorization.signature)
             );
+            // It returns nothing; what it did is measured below.
+            // slither-disable-next-line unused-return
             address(token).functionCall(order);
         } else {
             IERC3009(address(token))

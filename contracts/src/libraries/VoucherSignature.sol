@@ -20,6 +20,7 @@ library VoucherSignature {
     /// @dev Reverts with `InsufficientGas` where a contract account could not be given its gas in full: too little gas
     /// is never an answer.
     function isValid(address signer, bytes32 digest, bytes calldata signature) internal view returns (bool) {
+        // slither-disable-next-line unused-return
         (address recovered, ECDSA.RecoverError failure,) = ECDSA.tryRecoverCalldata(digest, signature);
         if (failure == ECDSA.RecoverError.NoError && recovered == signer) return true;
         if (signer.code.length == 0 || signature.length > MAX_SIGNATURE_BYTES) return false;

@@ -122,7 +122,13 @@ class Customer:
         return len(self._envelopes)
 
 
-@pytest.mark.parametrize("step", [*CALL_STEPS, *SETTLEMENT_STEPS])
+STEPS = (*CALL_STEPS, *SETTLEMENT_STEPS)
+
+
+@pytest.mark.parametrize(
+    "step",
+    [pytest.param(step, marks=() if at % 4 == 1 else pytest.mark.long) for at, step in enumerate(STEPS)],
+)
 async def test_node_that_was_killed_amid_parallel_calls_never_loses_to_its_words(
     start_node: StartNode,
     buyer: Buyer,
