@@ -52,6 +52,7 @@ class Model:
         self.states: dict[ChannelId, SessionState] = {}
         self.calls: dict[ChannelId, dict[int, Call]] = {}
         self.equivocations: dict[ChannelId, list[CallRequest]] = {}
+        self.held: set[ChannelId] = set()
 
     def admit(self, channel_id: ChannelId, wanted: CallRequest) -> Admitted | Repeat:
         state, calls = self._session(channel_id)
@@ -82,13 +83,18 @@ class Model:
 
     def update(self, channel_id: ChannelId, change: Callable[[SessionState], SessionState]) -> SessionState:
         state, _ = self._session(channel_id)
-        self.states[channel_id] = change(state)
-        return self.states[channel_id]
+        after = change(state)
+        if after.phase is Phase.FINAL and state.phase is not Phase.FINAL:
+            self.held.add(channel_id)
+        self.states[channel_id] = after
+        return after
 
     def delete(self, channel_id: ChannelId) -> None:
         if channel_id in self.states:
             if self.states[channel_id].phase is not Phase.FINAL:
                 raise Refused("not final", code="session-not-final")
+            if channel_id in self.held:
+                raise Refused("money is held", code="session-held")
             del self.states[channel_id], self.calls[channel_id]
             self.equivocations.pop(channel_id, None)
 
@@ -223,6 +229,11 @@ class StoreAgainstLedger(RuleBasedStateMachine):
         self.agree(ours, lambda: self.model.update(channel(number), change))
 
     @rule(number=numbers)
+    def release(self, number: int) -> None:
+        self.runner.run(self.store.released(channel(number)))
+        self.model.held.discard(channel(number))
+
+    @rule(number=numbers)
     def delete(self, number: int) -> None:
         self.agree(lambda: self.store.delete(channel(number)), lambda: self.model.delete(channel(number)))
 
@@ -233,6 +244,7 @@ class StoreAgainstLedger(RuleBasedStateMachine):
 
     @invariant()
     def both_hold_the_same(self) -> None:
+        assert set(self.runner.run(self.store.held())) == self.model.held
         for number in NUMBERS:
             stored = self.runner.run(self.store.session(channel(number)))
             calls = self.runner.run(self.store.calls(channel(number), 0, 100))

@@ -62,6 +62,12 @@ abstract contract TestBase {
         return _targets;
     }
 
+    /// @notice Who an invariant run never acts as: the test itself, which a handler lets do more than others.
+    function excludeSenders() external view returns (address[] memory senders) {
+        senders = new address[](1);
+        senders[0] = address(this);
+    }
+
     function _target(address handler) internal {
         _targets.push(handler);
     }

@@ -48,8 +48,8 @@ abstract contract Decisions is SessionSteps {
         if (!found) return;
         Book storage book = _books[id];
         uint128 held = heldOf(id);
-        // One unit more than there is, now and then.
-        award = _bound128(award, 0, held + held / 8 + 1);
+        // Nothing at all, or more than there is, now and then.
+        award = award % 4 == 0 ? 0 : _bound128(award, 0, held + held / 8 + 1);
         bool allowed = book.dispute == DisputeState.Pending && book.challengedAt == 0 && _now() < book.ruleBy;
         allowed = allowed && award <= held;
         if (!allowed) vm.expectRevert();

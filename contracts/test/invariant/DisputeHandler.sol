@@ -120,16 +120,24 @@ contract DisputeHandler is Decisions {
         donated[token][holder] += amount;
     }
 
-    /// @notice Time goes on by minutes, hours or days; a diligent operator answers before it is too late.
+    /// @notice Time goes on by minutes, hours or days.
     function pass(uint256 elapsed, uint256 unit) external {
         uint64[3] memory units = [uint64(60), 3600, 86_400];
-        uint64 step = uint64(_bound(elapsed, 1, 20)) * units[unit % 3];
-        for (uint256 i = 0; i < channels.length; ++i) {
-            Book storage book = _books[channels[i]];
-            bool due = book.challengedAt != 0 && _now() + step >= book.challengedAt + ANSWER_PERIOD;
-            if (due && book.diligent && _now() < book.challengedAt + ANSWER_PERIOD) _answer(channels[i]);
-        }
-        vm.warp(_now() + step);
+        _passTo(_now() + uint64(_bound(elapsed, 1, 20)) * units[unit % 3]);
+    }
+
+    /// @notice Time goes on to one of a session's last seconds, or to the second before or after it.
+    function passToAnEdge(uint256 seed, uint256 which, uint256 offset) external {
+        (bytes32 id, bool found) = _endedChannel(seed, true);
+        if (!found) return;
+        Book storage book = _books[id];
+        uint64[3] memory edges = [
+            book.finalizedAt + services[book.serviceId].window,
+            book.challengedAt == 0 ? 0 : book.challengedAt + ANSWER_PERIOD,
+            book.ruleBy
+        ];
+        uint64 moment = edges[which % 3] + uint64(offset % 3);
+        if (moment > _now() + 1) _passTo(moment - 1);
     }
 
     /// @notice At the end of a run: everybody's money out of a session, each by its owner alone.
@@ -193,6 +201,17 @@ contract DisputeHandler is Decisions {
         }
         Statement memory statement = covered == 0 ? Statement(0, 0, 0, "") : _statement(id, covered);
         return abi.encodeCall(judge.proveOvercharge, (id, statement, receipts));
+    }
+
+    /// @dev A diligent operator answers before it is too late.
+    function _passTo(uint64 moment) private {
+        for (uint256 i = 0; i < channels.length; ++i) {
+            Book storage book = _books[channels[i]];
+            uint64 answerBy = book.challengedAt + ANSWER_PERIOD;
+            bool due = book.challengedAt != 0 && _now() < answerBy && moment >= answerBy;
+            if (due && book.diligent) _answer(channels[i]);
+        }
+        vm.warp(moment);
     }
 
     function _allMustFail(bytes[6] memory accusations, address accuser) private {

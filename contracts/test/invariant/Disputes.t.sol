@@ -11,15 +11,59 @@ import {ClearingToken, DisputeWorld} from "./DisputeWorld.sol";
 /// @notice What holds of held money, bonds and decisions after every step, whoever did what in whichever order (the
 /// list at the end of PROTOCOL 4, and 4.3).
 contract DisputesInvariantTest is TestBase {
+    uint256 private constant _WALKS = 12;
+    uint256 private constant _STEPS = 170;
+
     DisputeHandler private _handler;
     PaymentManager private _manager;
     IDisputeManager private _judge;
 
+    mapping(DisputeWorld.Exit exit => uint256 times) private _exits;
+    mapping(DisputeWorld.Fault fault => uint256 times) private _convictions;
+    uint256 private _lapses;
+    uint256 private _answers;
+    uint256 private _silences;
+
     function setUp() public {
         vm.warp(1_800_000_000);
-        _handler = new DisputeHandler();
-        (_manager, _judge) = (_handler.manager(), _handler.judge());
+        _meet();
         _target(address(_handler));
+    }
+
+    /// @notice What is said of events that never happen holds of itself: actions in a random order of their own bring
+    /// about every kind of decision, and all of it holds of them too.
+    function test_random_actions_bring_about_every_kind_of_decision() public {
+        for (uint256 i = 0; i < _WALKS; ++i) {
+            _meet();
+            for (uint256 j = 0; j < _STEPS; ++j) {
+                _step(_handler, uint256(keccak256(abi.encode("walk", i, j))));
+            }
+            _count(_handler);
+            // Calls, so that each has a memory of its own.
+            this.checkAll();
+            this.afterInvariant();
+            this.checkAll();
+        }
+        for (uint256 exit = 1; exit < 4; ++exit) {
+            vm.assertTrue(_exits[DisputeWorld.Exit(exit)] > 0, vm.toString(exit));
+        }
+        for (uint256 fault = 1; fault < 8; ++fault) {
+            vm.assertTrue(_convictions[DisputeWorld.Fault(fault)] > 0, vm.toString(fault));
+        }
+        vm.assertTrue(_lapses > 0 && _answers > 0 && _silences > 0);
+    }
+
+    /// @notice All that holds after every step.
+    function checkAll() external view {
+        invariant_the_manager_has_exactly_what_is_deposited_held_or_credited();
+        invariant_the_judge_has_exactly_the_pending_bonds_and_credits();
+        invariant_everybody_has_to_the_unit_what_is_theirs();
+        invariant_every_session_is_as_the_books_say();
+        invariant_paid_refunded_held_and_awarded_add_up_to_the_deposit();
+        invariant_no_money_moves_without_the_root();
+        invariant_a_finalized_session_never_changes_but_by_its_decision();
+        invariant_every_case_is_as_the_books_say_and_was_raised_inside_its_window();
+        invariant_who_keeps_the_rules_is_convicted_by_silence_alone_and_who_answers_never();
     }
 
     function invariant_the_manager_has_exactly_what_is_deposited_held_or_credited() public view {
@@ -157,6 +201,47 @@ contract DisputesInvariantTest is TestBase {
             vm.assertEq(token.balanceOf(address(_manager)), _handler.donated(token, address(_manager)));
             vm.assertEq(token.balanceOf(address(_judge)), _handler.donated(token, address(_judge)));
         }
+    }
+
+    function _meet() private {
+        _handler = new DisputeHandler();
+        (_manager, _judge) = (_handler.manager(), _handler.judge());
+    }
+
+    function _step(DisputeHandler handler, uint256 word) private {
+        uint256 action = word % 15;
+        uint256 seed = word >> 16;
+        bool flag = (word >> 8) % 2 == 1;
+        uint128 amount = uint128(word >> 100);
+        // Every second session is the lying operator's: it has seven faults to show.
+        if (action < 2) handler.sell(seed, flag ? 2 : seed >> 8, seed >> 16, bytes32(word));
+        if (action == 2) handler.challenge(seed, uint64(amount), flag);
+        if (action == 3) handler.answer(seed);
+        if (action == 4) handler.claimUnanswered(seed);
+        if (action == 5) handler.raise(seed, amount);
+        if (action == 6) handler.rule(seed, amount);
+        if (action == 7) handler.lapse(seed);
+        if (action == 8) handler.release(seed, flag);
+        if (action == 9) handler.accuse(seed);
+        if (action == 10) handler.accuseHonest(seed, uint64(amount), uint64(amount >> 64), uint64(word >> 30));
+        if (action == 11) handler.pass(seed, seed >> 32);
+        if (action == 12) handler.passToAnEdge(seed, seed >> 32, seed >> 64);
+        if (action == 13) handler.accuseWithForgeries(seed, uint64(amount));
+        // A dispute over what is challenged already is the rarest of all.
+        if (action == 14) handler.challenge(seed, uint64(amount), flag);
+        if (action == 14) handler.raise(seed, amount);
+    }
+
+    function _count(DisputeHandler handler) private {
+        for (uint256 i = 0; i < 4; ++i) {
+            _exits[DisputeWorld.Exit(i)] += handler.exits(DisputeWorld.Exit(i));
+        }
+        for (uint256 i = 0; i < 8; ++i) {
+            _convictions[DisputeWorld.Fault(i)] += handler.convictions(DisputeWorld.Fault(i));
+        }
+        _lapses += handler.lapses();
+        _answers += handler.answers();
+        _silences += handler.silences();
     }
 
     function _bondsPendingOnChain(ClearingToken token) private view returns (uint256 pending) {

@@ -162,7 +162,7 @@ abstract contract SessionSteps is DisputeWorld {
         for (uint256 i = 0; i < count; ++i) {
             leaves[i] = book.leaves[i];
         }
-        if (book.fault == Fault.AltersALeaf) leaves[book.faultyCall] = _leaf(book.faultyCall, "something else");
+        if (book.fault == Fault.AltersALeaf) leaves[book.faultyCall] = keccak256(abi.encode(leaves[book.faultyCall]));
     }
 
     /// @dev What the operator anchors. A fault that these calls leave no room for does not happen.
