@@ -1,12 +1,14 @@
 """Nodes that lie, each in one way: what a client that keeps the operator's words wins against.
 
 In a test's own process: `with lying("random-root"): async with running_node(…)`. As a process of its own,
-which prints its URLs and serves until it is ended:
+which reads lines from a pipe:
 
-    python -m tests.lying_node LIE < settings.json
+    python -m tests.lying_node LIE
 
-with `key` (the operator's, hex) and whatever `Settings` takes; it sells `shout` and `fail`, whose calls cost
-1,000 base units, and 0 where they fail.
+The first line is a JSON object of `key` (the operator's, hex) and whatever `Settings` takes. The node sells
+`shout` and `fail`, whose calls cost 1,000 base units, and 0 where they fail. Once it serves it prints a JSON
+object with its `url`, `adminUrl` and `serviceId`. Each further line is the lie that it tells from then on; it
+says that back. The end of the input ends the node.
 """
 
 from __future__ import annotations
@@ -21,6 +23,8 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import Any, Final
 
+from aiohttp import web
+
 import aioum_node.api.sessions
 import aioum_node.calls
 from aioum.core import ledger
@@ -30,6 +34,7 @@ from aioum.core.payment import CallReceipt, Statement
 from aioum.core.signing import LocalKey
 from aioum.core.transcript import node_hash
 from aioum.core.types import Bytes32, ChannelId
+from aioum_node.api.sessions import SessionRoutes
 from aioum_node.app import running_node
 from aioum_node.keys.identity import Identity
 from aioum_node.logs import configure_logs
@@ -44,8 +49,9 @@ LIES: Final = {
     "altered-leaf": "anchors a tree whose first leaf is another one: L4 by the receipt of call 0",
     "dropped-tail": "anchors a history without the last call, and captures it all the same: L2",
     "overcharge": "captures the whole voucher, also where calls failed and cost nothing: L3",
-    "two-receipts": "signs another charge when it is asked for a receipt a second time (a retry, /calls): L1",
-    "two-statements": "signs another sum when it is asked for a statement a second time: L1",
+    "two-receipts": "signs another leaf in a call's first receipt, and the true one in that of a retry: L1",
+    "two-statements": "signs another sum when it is asked for a statement a second time: L1. Asked to close "
+    "before it has given one, it says that it did, so that it is asked again",
     "none": "is honest",
 }
 """Each lie, what it does, and what it loses to."""
@@ -76,6 +82,7 @@ def lying(lie: str) -> Iterator[None]:
                     _replaced(stack, owner, "receipt_of", liar.receipt)
             case "two-statements":
                 _replaced(stack, aioum_node.api.sessions, "statement_of", liar.statement)
+                liar.pretends_to_close(stack)
             case "none":
                 pass
             case _:
@@ -134,13 +141,28 @@ class _Liar:
     def receipt(self, channel_id: ChannelId, call: Call) -> CallReceipt:
         receipt = ledger.receipt_of(channel_id, call)
         self._said[channel_id, call.index] += 1
-        return replace(receipt, charge=receipt.charge + self._said[channel_id, call.index] - 1)
+        if self._said[channel_id, call.index] > 1:
+            return receipt
+        return replace(receipt, leaf=_random())
 
     def statement(self, state: SessionState) -> Statement:
         statement = ledger.statement_of(state)
-        self._said[state.channel_id, "statement", statement.call_count] += 1
-        times = self._said[state.channel_id, "statement", statement.call_count]
+        self._said[state.channel_id, statement.call_count, "calls"] += 1
+        times = self._said[state.channel_id, statement.call_count, "calls"]
         return replace(statement, spent=statement.spent + times - 1)
+
+    def pretends_to_close(self, stack: ExitStack) -> None:
+        closes = SessionRoutes._close
+
+        async def false(routes: SessionRoutes, request: web.Request, channel_id: ChannelId) -> web.Response:
+            state = (await routes._stored(channel_id)).state
+            if (channel_id, state.admitted, "calls") in self._said:
+                return await closes(routes, request, channel_id)
+            context = await routes._sessions.context(channel_id)
+            statement = await routes._signed_statement(context, state)
+            return web.json_response({"statement": statement})
+
+        _replaced(stack, SessionRoutes, "_close", false)
 
     def _of(self, settlement: Settlement) -> list[Bytes32]:
         known = self._leaves[settlement.channel_id]
@@ -175,16 +197,35 @@ def _replaced(stack: ExitStack, owner: Any, name: str, value: Any) -> None:
 
 
 async def main(lie: str) -> None:
-    given = json.load(sys.stdin)
+    """Serve with what standard input says, until it ends."""
+    lines = asyncio.StreamReader()
+    await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(lines), sys.stdin)
+    given = json.loads(await lines.readline())
     key = LocalKey.from_hex(given.pop("key"))
     settings = Settings(**given)
     configure_logs(settings)
-    with lying(lie):
-        async with running_node(
-            settings, functions=[shout, fail], identity=Identity(key, key), register=True
-        ) as node:
-            print(json.dumps({"url": node.url, "adminUrl": node.admin_url}), flush=True)
-            await asyncio.wait([node.supervisor])
+    async with running_node(
+        settings, functions=[shout, fail], identity=Identity(key, key), register=True
+    ) as node:
+        service = node.registration.service_id
+        _say(json.dumps({"url": node.url, "adminUrl": node.admin_url, "serviceId": str(service)}))
+        telling = asyncio.create_task(_tell(lie, lines))
+        await asyncio.wait([node.supervisor, telling], return_when=asyncio.FIRST_COMPLETED)
+        if telling.done():
+            telling.result()
+        telling.cancel()
+
+
+async def _tell(lie: str, lines: asyncio.StreamReader) -> None:
+    while lie:
+        with lying(lie):
+            lie = (await lines.readline()).decode().strip()
+        if lie:
+            _say(lie)
+
+
+def _say(line: str) -> None:
+    print(line, flush=True)
 
 
 if __name__ == "__main__":

@@ -42,7 +42,7 @@ class Client:
         return process
 
 
-@pytest.mark.parametrize("step", [BEFORE_SEND, IN_FLIGHT, AFTER_ANSWER])
+@pytest.mark.parametrize("step", [pytest.param(BEFORE_SEND, marks=pytest.mark.long), IN_FLIGHT, AFTER_ANSWER])
 async def test_killed_client_goes_on_with_its_session_and_pays_each_call_once(
     shop: Shop, payer: FundedAccount, chain: Chain, repository: Path, tmp_path: Path, step: str
 ) -> None:

@@ -10,7 +10,7 @@ from tests.stateful.simulation import simulate
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(480)
 async def test_twenty_thousand_random_honest_sessions_never_contradict_themselves(tmp_path: Path) -> None:
     world = await simulate(tmp_path / "node.sqlite3", sessions=20_000, at_once=400, seed=20_000)
     words = world.words.values()

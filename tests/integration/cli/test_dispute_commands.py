@@ -93,6 +93,7 @@ def court(anvil: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cou
             runner.run(running.__aexit__(None, None, None))
 
 
+@pytest.mark.long  # tests/e2e/test_disputes.py goes the same way
 def test_a_quality_dispute_is_raised_judged_by_its_evidence_and_ruled_half(
     court: Court, tmp_path: Path
 ) -> None:
@@ -141,6 +142,7 @@ def test_what_a_step_costs_is_said_and_nothing_is_sent_unless_somebody_agrees(co
     assert re.search(r"^held +0\.25 aUSD$", court.client.text("dispute", "status", channel), re.MULTILINE)
 
 
+@pytest.mark.long  # tests/e2e/test_disputes.py goes the same way
 def test_a_dispute_without_a_ruling_lapses_and_the_payee_is_paid_after_the_window(court: Court) -> None:
     before = court.balances()
     channel = court.buy()
@@ -167,6 +169,7 @@ def test_an_honest_operator_can_be_neither_proven_a_liar_nor_challenged_for_its_
     assert court.client.code("dispute", "release", channel, "--yes") == "contract-reverted"
 
 
+@pytest.mark.long  # tests/e2e/test_disputes.py goes the same way
 def test_an_operator_that_does_not_answer_a_challenge_in_time_loses_what_is_held(court: Court) -> None:
     before = court.balances()
     channel = court.buy()

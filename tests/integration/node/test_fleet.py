@@ -197,7 +197,13 @@ async def test_roster_that_was_shown_to_one_process_is_known_to_the_others(
     assert (shown.status, other.status) == (200, 200)
 
 
-@pytest.mark.parametrize("step", SETTLEMENT_STEPS)
+@pytest.mark.parametrize(
+    "step",
+    [
+        pytest.param(step, marks=() if at % 3 == 1 else pytest.mark.long)
+        for at, step in enumerate(SETTLEMENT_STEPS)
+    ],
+)
 async def test_settlement_whose_process_is_killed_at_any_step_is_finished_by_another_one(
     fleet: Fleet, buyer: Buyer, chain: Chain, postgres: PostgresServer, step: str
 ) -> None:

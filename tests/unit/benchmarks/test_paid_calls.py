@@ -33,6 +33,7 @@ def bought(folder: Path, node_build: str, client_build: str) -> list[tuple[bytes
     return recorded(folder)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("client_build", ["aioum", "naive"])
 def test_naive_build_records_the_same_calls_charges_and_root(
     ours: list[tuple[bytes, str, bytes]], tmp_path: Path, client_build: str

@@ -53,6 +53,7 @@ def test_recompiling_through_py_solc_x_gives_the_committed_artifacts_byte_for_by
         assert (recompiled / f"{name}.json").read_bytes() == committed, name
 
 
+@pytest.mark.long
 def test_the_check_names_an_artifact_that_is_stale_or_missing(recompiled: Path, tmp_path: Path) -> None:
     registry = (recompiled / "ServiceRegistry.json").read_text(encoding="utf-8")
     manager = (recompiled / "PaymentManager.json").read_text(encoding="utf-8")

@@ -106,11 +106,14 @@ async def opened_sessions(chain: Chain, payer: LocalKey) -> int:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize(
     ("what", "scripted"),
-    [("buy", {}), ("together", {"limits": {"maxInFlight": 8}})],
+    [
+        pytest.param("buy", {}, id="one-after-the-other", marks=pytest.mark.long),
+        pytest.param("together", {"limits": {"maxInFlight": 8}}, id="together"),
+    ],
     indirect=["scripted"],
-    ids=["one-after-the-other", "together"],
 )
 async def test_killed_at_any_step_a_client_buys_each_call_once_and_settles(
     what: str,

@@ -1,0 +1,1 @@
+"""Mutation testing of the contracts: what their tests would not notice (`scripts/mutate`)."""
