@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Final, Protocol, Self
 
 from aioum.chain.calls import ContractCall
 from aioum.chain.model import Mined
 from aioum.chain.sender import Sender
+from aioum.core.errors import InvalidInput
+from aioum.core.hashing import keccak256
 from aioum.core.hextext import address_text, to_hex
 from aioum.core.types import Address
+
+_EXECUTE: Final = keccak256(b"execute(address,uint256,bytes)")[:4]
+# The wallet's own work, cold reads and a copy of the calldata included; a call of a call gets 63 of 64 parts.
+_EXECUTE_GAS: Final = 80_000
 
 
 class Payer(Protocol):
@@ -51,11 +58,18 @@ class Wallet:
     Attributes:
         address: the wallet.
         wrap: turns a call into the wallet's own call that makes it, such as `execute(to, value, data)`; the
-            client's key sends that.
+            client's key sends that. The wallet has to revert where the call that it makes does.
     """
 
     address: Address
     wrap: Callable[[ContractCall], ContractCall]
+
+    @classmethod
+    def executing(cls, address: Address) -> Self:
+        """A wallet that makes calls by `execute(address to, uint256 value, bytes data)` of its owner, which
+        is the client's key: ERC-4337's sample account and many others.
+        """
+        return cls(address, partial(_executed, address))
 
 
 class SenderPayer:
@@ -90,3 +104,18 @@ class SenderPayer:
 
     def _wrapped(self, call: ContractCall) -> ContractCall:
         return call if self._wallet is None else self._wallet.wrap(call)
+
+
+def _executed(wallet: Address, call: ContractCall) -> ContractCall:
+    """The call as one of the wallet. Raises InvalidInput `call-without-target`."""
+    from eth_abi.abi import encode
+
+    if call.to is None:
+        raise InvalidInput("a wallet calls contracts, and creates none", code="call-without-target")
+    return replace(
+        call,
+        to=wallet,
+        data=_EXECUTE + encode(("address", "uint256", "bytes"), (call.to, call.value, call.data)),
+        value=0,
+        gas_limit=call.gas_limit * 64 // 63 + _EXECUTE_GAS,
+    )

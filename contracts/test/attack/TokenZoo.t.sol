@@ -112,6 +112,9 @@ contract TokenZooTest is PaymentFixture {
         _settle(channel, 700);
         vm.assertEq(silent.balanceOf(payee), 700);
         vm.assertEq(silent.balanceOf(client), DEPOSIT - 700);
+        // Paid once, and not owed once more.
+        vm.assertEq(manager.credits(address(silent), payee), 0);
+        vm.assertEq(manager.credits(address(silent), client), 0);
     }
 
     function test_a_token_whose_code_is_gone_leaves_credits_and_not_a_loss() public {

@@ -249,6 +249,12 @@ contract DisputesTest is DisputeFixture {
         _assertEmpty();
     }
 
+    function test_the_case_says_what_was_awarded() public {
+        _raise(_channel);
+        _rule(_channel, 1);
+        vm.assertEq(decisions.caseOf(_channel).awarded, 1);
+    }
+
     function test_no_more_is_awarded_than_is_held() public {
         _raise(_channel);
         _refusedRule(

@@ -35,6 +35,13 @@ contract DoubleSigningTest is DisputeFixture {
         _assertGivenBack();
     }
 
+    function test_it_does_not_matter_which_of_the_two_charges_more() public {
+        decisions.proveConflictingReceipts(
+            _channel, _receipt(_channel, 0, leaves[0], CHARGE + 1), _receipt(_channel, 0)
+        );
+        _assertGivenBack();
+    }
+
     function test_the_call_may_lie_behind_what_was_anchored() public {
         decisions.proveConflictingReceipts(
             _channel, _receipt(_channel, 99, _OTHER, 1), _receipt(_channel, 99, _OTHER, 2)
@@ -75,6 +82,12 @@ contract DoubleSigningTest is DisputeFixture {
     function test_two_statements_over_equally_many_calls_with_another_sum_do_too() public {
         Statement memory one = _statement(_channel, 3);
         decisions.proveConflictingStatements(_channel, one, _statement(_channel, 3, one.root, one.spent - 1));
+        _assertGivenBack();
+    }
+
+    function test_it_does_not_matter_which_of_the_two_sums_is_larger() public {
+        Statement memory one = _statement(_channel, 3);
+        decisions.proveConflictingStatements(_channel, _statement(_channel, 3, one.root, one.spent - 1), one);
         _assertGivenBack();
     }
 

@@ -284,14 +284,21 @@ contract EscrowCoreTest is PaymentFixture {
         manager.commitResults(unknown, ROOT, 3);
         vm.assertFalse(manager.isVoucherValid(unknown, 1, ""));
         vm.assertEq(_view(unknown).sessionId, 0);
+        vm.assertEq(_view(unknown).channelId, bytes32(0));
         vm.assertEq(manager.session(99).sessionId, 0);
     }
 
-    function test_the_grace_period_lies_between_900_seconds_and_thirty_days() public {
+    function test_a_grace_period_under_900_seconds_is_refused() public {
         vm.expectRevert(_graceOutOfRange(899));
         new PaymentManager(registry, 899);
+    }
+
+    function test_a_grace_period_over_thirty_days_is_refused() public {
         vm.expectRevert(_graceOutOfRange(30 days + 1));
         new PaymentManager(registry, 30 days + 1);
+    }
+
+    function test_the_grace_period_lies_between_900_seconds_and_thirty_days() public {
         vm.assertEq(new PaymentManager(registry, 900).gracePeriodSeconds(), 900);
         vm.assertEq(new PaymentManager(registry, 30 days).gracePeriodSeconds(), 30 days);
     }

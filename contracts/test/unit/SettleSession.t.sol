@@ -128,6 +128,8 @@ contract SettleSessionTest is PaymentFixture {
         item.root = ROOT;
         item.callCount = 4;
         _refused(item, refusal);
+        item.callCount = 2;
+        _refused(item, refusal);
         item.root = bytes32(0);
         item.callCount = 0;
         _refused(item, refusal);
@@ -159,6 +161,8 @@ contract SettleSessionTest is PaymentFixture {
         _settleAs(operator, _settlement(_channel, 700));
         bytes memory over = abi.encodeWithSelector(IEscrow.ChannelFinalized.selector, _channel);
         Settlement memory item = _settlement(_channel, 701);
+        _refused(item, over);
+        item = _settlement(_channel, 699);
         _refused(item, over);
         item = _settlement(_channel, 700);
         item.root = keccak256("another");

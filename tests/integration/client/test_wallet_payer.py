@@ -1,44 +1,38 @@
-"""A contract wallet as payer: it deposits and is refunded, a plain key signs the vouchers."""
+"""A contract wallet as payer: it deposits and is refunded; a plain key signs the vouchers, or it does."""
 
 import secrets
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from aioum.chain import calls
 from aioum.chain.calls import ContractCall
 from aioum.chain.client import Chain
 from aioum.client import Wallet
-from aioum.core.errors import PolicyRefused
+from aioum.core.errors import InvalidInput, PolicyRefused, Refused
 from aioum.core.signing import LocalKey
-from aioum.core.types import Address
+from aioum.core.types import ZERO_ADDRESS, Address
 from aioum.devnet.running import RunningDevnet
 from tests.integration.client.conftest import MakeMarketplace
+from tests.integration.client.forwarding_wallet import (
+    CounterfactualSigner,
+    WalletSigner,
+    deploy_forwarding_wallet,
+)
+from tests.integration.client.real_node import StartNode, node_starter
 from tests.integration.client.scripted_operator import ScriptedOperator
 from tests.integration.conftest import FundedAccount
-
-# Calls the address in the first 20 bytes of its input with the rest, and reverts with what that reverts with.
-FORWARDER = bytes.fromhex(
-    "60143603"  # size = calldatasize - 20
-    "8060146000" "37"  # copy the rest to memory 0
-    "60006000" "91" "60006000" "60003560601c" "5a" "f1"  # call
-    "602857" "3d60006000" "3e" "3d6000" "fd"  # revert with the returned data
-    "5b00"
-)  # fmt: skip
 
 
 @pytest.fixture
 async def wallet(devnet: RunningDevnet, payer: FundedAccount) -> Wallet:
-    address = Address(secrets.token_bytes(20))
-    await devnet.set_code(address, FORWARDER)
-    await payer.sender.send(calls.mint(devnet.token, address, 1_000_000), "fund")
+    return Wallet.executing(await deploy_forwarding_wallet(payer, devnet, 1_000_000))
 
-    def wrap(call: ContractCall) -> ContractCall:
-        assert call.to is not None
-        return replace(call, to=address, data=call.to + call.data, gas_limit=call.gas_limit + 60_000)
 
-    return Wallet(address, wrap)
+@pytest.fixture
+def start_node(devnet: RunningDevnet, operator: FundedAccount, tmp_path: Path) -> StartNode:
+    return node_starter(devnet, operator, tmp_path / "node")
 
 
 async def test_a_contract_wallet_pays_and_a_plain_key_signs(
@@ -64,6 +58,43 @@ async def test_a_contract_wallet_pays_and_a_plain_key_signs(
         assert channel["payer"] != channel["authorizedSigner"]
 
 
+async def test_a_wallet_that_signs_its_vouchers_itself_opens_calls_and_settles_where_a_node_takes_such(
+    wallet: Wallet,
+    start_node: StartNode,
+    marketplace: MakeMarketplace,
+    chain: Chain,
+    devnet: RunningDevnet,
+    payer: FundedAccount,
+) -> None:
+    voices = WalletSigner(wallet.address, payer.key)
+    async with (
+        start_node(accept_contract_signers=True) as node,
+        marketplace(wallet=wallet, voucher_key=voices) as market,
+    ):
+        async with market.open(node.url, deposit=1_000) as session:
+            await session.call("wordcount", text="a b")
+            assert await session.top_up(500) == 1_500
+            # Words that a client signs to read its own record are the wallet's as well.
+            assert await session.statement() is not None
+            await session.call("wordcount", text="a b c")
+        on_chain = await chain.session(session.channel_id)
+        assert on_chain is not None
+        assert (on_chain.payer, on_chain.authorized_signer) == (wallet.address, ZERO_ADDRESS)
+        assert (on_chain.settled, on_chain.refunded, on_chain.call_count) == (200, 1_300, 2)
+        assert await chain.token_balance(devnet.token, wallet.address) == 1_000_000 - 200
+
+
+async def test_a_node_that_does_not_take_signatures_of_contracts_says_so(
+    wallet: Wallet, start_node: StartNode, marketplace: MakeMarketplace, payer: FundedAccount
+) -> None:
+    voices = WalletSigner(wallet.address, payer.key)
+    async with start_node() as node, marketplace(wallet=wallet, voucher_key=voices) as market:
+        session = await market.open(node.url, deposit=1_000)
+        with pytest.raises(Refused) as caught:
+            await session.call("wordcount", text="a")
+        assert caught.value.code == "contract-signer-refused"
+
+
 async def test_vouchers_can_be_signed_by_a_key_that_holds_no_money(
     marketplace: MakeMarketplace, scripted: ScriptedOperator, chain: Chain
 ) -> None:
@@ -79,10 +110,49 @@ async def test_vouchers_can_be_signed_by_a_key_that_holds_no_money(
 async def test_a_wallet_that_is_only_an_address_yet_is_refused_before_anything_is_sent(
     marketplace: MakeMarketplace, scripted: ScriptedOperator, chain: Chain, payer: FundedAccount
 ) -> None:
-    wallet = Wallet(Address(secrets.token_bytes(20)), lambda call: replace(call, to=payer.key.address))
+    wallet = Wallet.executing(Address(secrets.token_bytes(20)))
     before = await chain.rpc.transaction_count(payer.key.address)
     async with marketplace(wallet=wallet) as market:
         with pytest.raises(PolicyRefused) as caught:
             await market.open(scripted.url, deposit=1_000)
         assert caught.value.code == "wallet-counterfactual"
+        assert caught.value.hint == "deploy the wallet first"
     assert await chain.rpc.transaction_count(payer.key.address) == before
+
+
+async def test_vouchers_of_a_wallet_that_is_only_an_address_yet_are_refused_by_a_node_that_takes_contracts(
+    start_node: StartNode, marketplace: MakeMarketplace, payer: FundedAccount
+) -> None:
+    voices = CounterfactualSigner(payer.key)
+    async with start_node(accept_contract_signers=True) as node, marketplace(voucher_key=voices) as market:
+        session = await market.open(node.url, deposit=1_000)
+        with pytest.raises(Refused) as caught:
+            await session.call("wordcount", text="a")
+        assert caught.value.code == "signature-counterfactual"
+
+
+async def test_what_a_wallet_cannot_do_is_refused_before_it_is_sent(wallet: Wallet) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        wallet.wrap(ContractCall(None, b"code", 100_000, "create"))
+    assert caught.value.code == "call-without-target"
+
+
+async def test_any_other_way_of_forwarding_is_a_function_of_the_call(
+    wallet: Wallet,
+    marketplace: MakeMarketplace,
+    scripted: ScriptedOperator,
+    chain: Chain,
+) -> None:
+    labels: list[str] = []
+
+    def wrap(call: ContractCall) -> ContractCall:
+        labels.append(call.label)
+        return replace(wallet.wrap(call), gas_limit=call.gas_limit + 100_000)
+
+    async with marketplace(wallet=Wallet(wallet.address, wrap)) as market:
+        async with market.open(scripted.url, deposit=1_000) as session:
+            await session.call("echo", text="1")
+        on_chain = await chain.session(session.channel_id)
+        assert on_chain is not None
+        assert (on_chain.payer, on_chain.refunded) == (wallet.address, 900)
+    assert labels == ["approve", "openSession"]

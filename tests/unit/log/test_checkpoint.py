@@ -4,6 +4,7 @@ from collections.abc import Callable
 import pytest
 
 from aioum.core.errors import AioumError
+from aioum.core.submission.keys import VerifyingKey
 from aioum.log.checkpoint import (
     MAX_NOTE_BYTES,
     MAX_SIGNATURES,
@@ -22,7 +23,7 @@ NOTE = sign_checkpoint(CHECKPOINT, KEY)
 ROOT_TEXT = base64.b64encode(ROOT).decode()
 
 
-def signed(text: str, name: str = ORIGIN, key: object = KEY) -> bytes:
+def signed(text: str, name: str = ORIGIN) -> bytes:
     """A note over any text at all, with a valid signature."""
     signature = key_id(name, KEY.public_key) + KEY.sign(text.encode())
     return f"{text}\n— {name} {base64.b64encode(signature).decode()}\n".encode()
@@ -52,10 +53,17 @@ def test_a_signed_checkpoint_reads_back() -> None:
     assert sign_checkpoint(CHECKPOINT, KEY) == NOTE
 
 
-def test_the_example_of_the_note_format_has_the_key_id_that_it_shows() -> None:
-    # golang.org/x/mod/sumdb/note: PeterNeumann+c74f20a3+ARpc2QcUPDhMQegwxbzhKqiBfsVkmqq/LDE4izWy10TW
-    encoded = base64.b64decode("ARpc2QcUPDhMQegwxbzhKqiBfsVkmqq/LDE4izWy10TW")
-    assert key_id("PeterNeumann", encoded[1:]).hex() == "c74f20a3"
+def test_a_checkpoint_of_the_go_checksum_database_has_its_key_id_and_its_signature_fits() -> None:
+    # Its origin is not its key's name, so it is no checkpoint of ours; the writing is the same.
+    name, text = "sum.golang.org", "20852163\nCsUYapGGPo4dkMgIAUqom/Xajj7h2fB2MPA3j2jxq2I=\n"
+    public_key = base64.b64decode("Ac4zctda0e5eza+HJyk9SxEdh+s3Ux18htTTAD8OuAn8")[1:]
+    signature = base64.b64decode(
+        "Az3grlgtzPICa5OS8npVmf1Myq/5IZniMp+ZJurmRDeOoRDe4URYN7u5/Zhcyv2q1gGzGku9nTo+zyWE+xeMcTOAYQ8="
+    )
+    assert key_id(name, public_key) == signature[:4] == bytes.fromhex("033de0ae")
+    VerifyingKey(public_key).verify(f"go.sum database tree\n{text}".encode(), signature[4:])
+    root = base64.b64decode("CsUYapGGPo4dkMgIAUqom/Xajj7h2fB2MPA3j2jxq2I=")
+    assert Checkpoint(name, 20_852_163, root).text() == f"{name}\n{text}"
 
 
 def test_an_empty_log_has_a_checkpoint() -> None:

@@ -39,6 +39,7 @@ class Life:
         self.register = FileRegister(root / "register" / "checkpoint", disk=self.disk)
         self.acknowledged = 0
         self.promised: list[bytes] = []
+        self.shown = 0
 
     def open(self) -> LogFolder:
         return LogFolder.open(self.folder, ORIGIN, disk=self.disk)
@@ -50,12 +51,17 @@ class Life:
                     continue
                 assert log.append(ALL[start:stop]) == start
                 self.acknowledged = stop
-                self.promised.append(await publish(log, self.register, KEY))
-            self.promised.append(await publish(log, self.register, KEY))
+                await self.publish(log)
+            await self.publish(log)
+
+    async def publish(self, log: LogFolder) -> None:
+        self.promised.append(await publish(log, self.register, KEY))
+        self.shown = log.size
 
     async def look(self) -> None:
         """A stranger reads what is served: the checkpoint is covered by tiles and entries."""
         note = published_note(self.folder)
+        assert (verified(note).size if note else 0) >= self.shown
         if note is not None:
             checkpoint = verified(note)
             self.promised.append(note)
@@ -143,6 +149,23 @@ async def test_power_lost_while_recovering_from_a_loss_is_recovered_from_too(tmp
         with life.open() as log:
             assert list(log.entries()) == ALL[:250]
         assert fsck(life.folder).findings == []
+
+
+async def test_nothing_of_a_lost_batch_is_left_behind_shorter_entries(tmp_path: Path) -> None:
+    life = Life(tmp_path / "disk")
+    with life.open() as log:
+        log.append(ALL[:250])
+        life.disk.lose_at(4)
+        with pytest.raises(PowerLost):
+            log.append([b"x" * 900] * 600)
+    assert {file.name for file in (life.folder / "entries").iterdir()} == {"000", "001", "002", "003"}
+    life.disk.lose(everything_survives)
+    with life.open() as log:
+        assert {file.name for file in (life.folder / "entries").iterdir()} == {"000"}
+        log.append(ALL[250:])
+        await publish(log, life.register, KEY)
+    assert [entry async for entry in reader(life.folder).entries(0, 700)] == ALL
+    assert fsck(life.folder).findings == []
 
 
 async def test_a_disk_that_refuses_once_is_not_written_to_until_the_log_is_opened_again(

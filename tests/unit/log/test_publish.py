@@ -9,6 +9,7 @@ from aioum.log.checkpoint import Checkpoint, read_checkpoint
 from aioum.log.files import LogFolder, published_note
 from aioum.log.fsck import fsck
 from aioum.log.publish import FileRegister, publish
+from aioum.log.static import show
 from tests.unit.log.samples import KEY, ORIGIN, OTHER_KEY, entries, opened, reader, verified
 
 
@@ -161,6 +162,16 @@ async def test_calls_at_once_leave_the_longest_state_visible(shop: Shop) -> None
         assert note is not None
         assert verified(note).size == 100
     assert fsck(shop.log, KEY.public_key).findings == []
+
+
+async def test_a_slow_call_does_not_hide_what_a_faster_one_has_shown(shop: Shop) -> None:
+    with opened(shop.log) as log:
+        log.append(entries(0, 10))
+        first = await publish(log, shop.register, KEY)
+        log.append(entries(10, 20))
+        second = await publish(log, shop.register, KEY)
+        show(log, 10, first)
+    assert published_note(shop.log) == second
 
 
 async def test_a_new_key_signs_the_same_state_anew_and_only_a_known_former_key_may_precede_it(
