@@ -37,6 +37,7 @@ from aioum.cli.settings import examples, verbose_option
             "aioum.cli.verify_run:verify_run",
             "Judge a recorded session: the verdict and its facts.",
         ),
+        "run": ("aioum.cli.run:run", "Seal, verify and disclose recorded runs."),
         "kit": ("aioum.cli.kit:kit", "Pack, inspect, fetch and run verifier kits."),
         "bundle": ("aioum.cli.bundle:bundle", "Make and judge submissions to published comparisons."),
         "doctor": ("aioum.cli.doctor:doctor", "Check chain, contracts, token, clock and data folder."),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 
 from aioum.chain import calls
 from aioum.chain.model import Mined
@@ -16,6 +17,7 @@ from aioum.client.delivery import Delivery
 from aioum.client.dispute import Dispute
 from aioum.client.flights import Flights
 from aioum.client.held_money import HeldMoney
+from aioum.client.linking import linked
 from aioum.client.opening import complete_opening
 from aioum.client.packaging import package_of
 from aioum.client.policy import check_deposit
@@ -192,7 +194,8 @@ class PaidSession:
         request = canonical_request(tool_id, arguments).encode()
         check_arguments(tool, arguments)
         check_request(self.card, request, signed=self._book.purse.signed)
-        return CallResult.of(await self._buyer.buy(seat, tool, request))
+        buy = partial(self._buyer.buy, seat, tool, request)
+        return CallResult.of(await linked(self.channel_id, tool_id, request, buy))
 
     async def recover(self) -> CallResult | None:
         """Get the answers of calls that have none yet, by repeating them in their order.
