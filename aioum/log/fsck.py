@@ -102,7 +102,11 @@ def fsck(path: Path, public_key: bytes | None = None) -> FsckReport:
         LogFolderError: `log-folder-missing`, there is none.
     """
     if not (path / "origin").is_file():
-        raise LogFolderError(f"{path} is no log folder", code="log-folder-missing")
+        raise LogFolderError(
+            f"{path} is no log folder",
+            code="log-folder-missing",
+            hint="name the folder that the log's writer keeps, with its heads and entries in it",
+        )
     report = FsckReport(origin=(path / "origin").read_text(encoding="utf-8").removesuffix("\n"))
     # What is published first, so that the states read after it are not older.
     note = published_note(path)

@@ -86,8 +86,8 @@ class Event:
         name: of the tool, model or whatever it was, 1 to MAX_NAME_BYTES of UTF-8.
         input: commitment, 32 bytes.
         output: commitment, 32 bytes.
-        parent: index of the event that this one belongs to, such as a sub-agent's; or None. It can come after
-            its children, since it is recorded when it has an output.
+        parent: index of the event that this one belongs to, such as a sub-agent's; or None. `Run` numbers
+            events as they begin, so it comes first; a recorder that numbers them as they end puts it last.
         call: the paid call that a tool call was, or None.
 
     Raises:

@@ -1,11 +1,9 @@
 """Disputes from the client's side, on a real chain whose time passes."""
 
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
-from aioum.chain.client import Chain
 from aioum.chain.decisions import DisputeState
 from aioum.chain.dispute_calls import Claim
 from aioum.client import Marketplace, PaidSession
@@ -20,23 +18,10 @@ from tests.integration.client.own_devnet.disputed_shop import (
     RULING_SECONDS,
     WINDOW_SECONDS,
     Shop,
-    open_shop,
 )
-from tests.integration.conftest import FundAccount, FundedAccount
+from tests.integration.conftest import FundedAccount
 
 DATA = DataUriPublisher()
-
-
-@pytest.fixture
-async def shop(
-    chain: Chain,
-    devnet: RunningDevnet,
-    operator: FundedAccount,
-    payer: FundedAccount,
-    fund_account: FundAccount,
-) -> AsyncIterator[Shop]:
-    async with open_shop(chain, devnet, operator, await fund_account(), payer) as opened:
-        yield opened
 
 
 async def bought(market: Marketplace, shop: Shop, calls: int = 1) -> PaidSession:

@@ -1,13 +1,11 @@
 """Operators that lie in words that they signed, and what becomes of it: L1 to L4 (PROTOCOL 4.3)."""
 
-from collections.abc import AsyncIterator
 from dataclasses import replace
 
 import pytest
 
 from aioum.chain import dispute_calls
 from aioum.chain.calls import Settlement
-from aioum.chain.client import Chain
 from aioum.chain.decisions import DisputeState
 from aioum.client import Marketplace, PaidSession
 from aioum.client.publication import DataUriPublisher
@@ -27,23 +25,11 @@ from aioum.core.types import Bytes32
 from aioum.core.wire import SignedReceipt, SignedStatement
 from aioum.devnet.running import RunningDevnet
 from tests.integration.client.conftest import MakeMarketplace
-from tests.integration.client.own_devnet.disputed_shop import BOND, Shop, open_shop
-from tests.integration.conftest import FundAccount, FundedAccount
+from tests.integration.client.own_devnet.disputed_shop import BOND, Shop
+from tests.integration.conftest import FundedAccount
 
 ANOTHER = Bytes32(b"\x77" * 32)
 DAY = 86_400
-
-
-@pytest.fixture
-async def shop(
-    chain: Chain,
-    devnet: RunningDevnet,
-    operator: FundedAccount,
-    payer: FundedAccount,
-    fund_account: FundAccount,
-) -> AsyncIterator[Shop]:
-    async with open_shop(chain, devnet, operator, await fund_account(), payer) as opened:
-        yield opened
 
 
 async def opened(market: Marketplace, shop: Shop, calls: int) -> PaidSession:

@@ -2,7 +2,6 @@
 
 import hashlib
 import re
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from fnmatch import filter as matching
 from fnmatch import fnmatch
@@ -12,7 +11,6 @@ import pytest
 
 from aioum.chain import anchors, calls, dispute_calls
 from aioum.chain.calls import ContractCall
-from aioum.chain.client import Chain
 from aioum.client import Marketplace, PaidSession
 from aioum.client.gasless import authorize_top_up
 from aioum.client.publication import DataUriPublisher
@@ -24,9 +22,9 @@ from aioum.core.transcript import entry_leaf, node_hash
 from aioum.core.types import Bytes32
 from aioum.devnet.running import RunningDevnet
 from tests.integration.client.conftest import MakeMarketplace
-from tests.integration.client.own_devnet.disputed_shop import RULING_SECONDS, WINDOW_SECONDS, Shop, open_shop
+from tests.integration.client.own_devnet.disputed_shop import RULING_SECONDS, WINDOW_SECONDS, Shop
 from tests.integration.client.own_devnet.storage_trace import Storage, Writes, word
-from tests.integration.conftest import FundAccount, FundedAccount
+from tests.integration.conftest import FundedAccount
 
 PAGE = Path(__file__).resolve().parents[4] / "docs" / "gas.md"
 ROOT = Bytes32(b"\x77" * 32)
@@ -47,18 +45,6 @@ def documented() -> dict[tuple[str, str, int], Writes]:
                 *({function for function in re.findall(r"`(\w+\*?)`", cell)} for cell in (new, rewritten))
             )
     return rows
-
-
-@pytest.fixture
-async def shop(
-    chain: Chain,
-    devnet: RunningDevnet,
-    operator: FundedAccount,
-    payer: FundedAccount,
-    fund_account: FundAccount,
-) -> AsyncIterator[Shop]:
-    async with open_shop(chain, devnet, operator, await fund_account(), payer) as opened:
-        yield opened
 
 
 class Trader:
