@@ -194,6 +194,12 @@ contract TokenZooTest is PaymentFixture {
         vm.assertFalse(done);
         // forge-lint: disable-next-line(unsafe-typecast)
         vm.assertTrue(bytes4(answer) == GasFloor.InsufficientGas.selector);
+        (uint256 required, uint256 available) = (0, 0);
+        assembly ("memory-safe") {
+            required := mload(add(answer, 0x24))
+            available := mload(add(answer, 0x44))
+        }
+        vm.assertTrue(available < required && required < 250_000);
     }
 
     function _openIn(MintableToken other) private returns (bytes32 channel) {
