@@ -24,6 +24,7 @@ NAMES: Final = (
     "durability",
     "postgresql",
     "verify-run",
+    "log",
 )
 PAGE_FOLDER: Final = Path(__file__).resolve().parent.parent / "docs" / "bench"
 
