@@ -66,6 +66,18 @@ async def transactions(fleet: Fleet, postgres: PostgresServer) -> list[tuple[str
     return [(row["purpose"], row["state"]) for row in sent]
 
 
+async def looked_up(fleet: Fleet, postgres: PostgresServer) -> list[tuple[str, str]]:
+    """`transactions`, once the fate of the last one is known.
+
+    The session may be found settled on the chain before the one who sent it, or its heir, has looked it up.
+    """
+    deadline = time.monotonic() + 60
+    while (sent := await transactions(fleet, postgres))[-1][1] == "pending":
+        assert time.monotonic() < deadline, "the transaction was not looked up in time"
+        await asyncio.sleep(0.1)
+    return sent
+
+
 async def test_two_hundred_replays_of_one_voucher_over_three_processes_are_one_execution_and_one_charge(
     fleet: Fleet, buyer: Buyer, chain: Chain
 ) -> None:
@@ -216,11 +228,7 @@ async def test_settlement_whose_process_is_killed_at_any_step_is_finished_by_ano
         await asyncio.wait_for(doomed.process.wait(), 60)
     async with fleet.member("third", first) as third:
         done = await buyer.close_until_settled(third.node, session, 1)
-        # The session may be found settled on the chain before the lease of the dead one lapsed.
-        deadline = time.monotonic() + 60
-        while (sent := await transactions(fleet, postgres))[-1][1] == "pending":
-            assert time.monotonic() < deadline, "the transaction was not looked up in time"
-            await asyncio.sleep(0.1)
+        sent = await looked_up(fleet, postgres)
     assert sent == [(f"settle:{to_hex(session.channel_id)}", "mined")]
     anchored = await chain.session(session.channel_id)
     assert anchored is not None
@@ -247,9 +255,8 @@ async def test_exactly_one_process_settles_and_when_it_dies_another_one_does(
         await buyer.close_until_settled(members[2].node, sessions[1], 1)
         await members[1].kill()
         await buyer.close_until_settled(members[2].node, sessions[2], 1)
-    assert await transactions(fleet, postgres) == [
-        (f"settle:{to_hex(session.channel_id)}", "mined") for session in sessions
-    ]
+        sent = await looked_up(fleet, postgres)
+    assert sent == [(f"settle:{to_hex(session.channel_id)}", "mined") for session in sessions]
     for session in sessions:
         anchored = await chain.session(session.channel_id)
         assert anchored is not None
