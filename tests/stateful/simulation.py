@@ -180,7 +180,7 @@ class Node:
             await self.store.update(channel, _closing, 0)
         stored = await self.store.update(channel, lambda state: seal(state, reason), 0)
         while not stored.state.drained:
-            # Hundreds may wait here at once, some for the next crash: asking more often is all that they would do.
+            # Hundreds may wait here at once, some for the next crash; asking more often is all they would do.
             await asyncio.sleep(0.02)
             again = await self.store.session(channel)
             assert again is not None
