@@ -122,6 +122,15 @@ def _deployment_json(deployment: Deployment) -> dict[str, Any]:
         "chainId": deployment.chain_id,
         "paymentManager": address_text(deployment.payment_manager),
         "serviceRegistry": address_text(deployment.service_registry),
+        **{
+            name: address_text(contract)
+            for name, contract in (
+                ("disputeManager", deployment.dispute_manager),
+                ("ratingRegistry", deployment.rating_registry),
+                ("logAnchor", deployment.log_anchor),
+            )
+            if contract is not None
+        },
         "tokens": {symbol: address_text(token) for symbol, token in deployment.tokens.items()},
     }
 
@@ -133,6 +142,11 @@ def _deployment_facts(deployment: Deployment) -> list[tuple[str, str]]:
         ("chain", str(shown["chainId"])),
         ("PaymentManager", shown["paymentManager"]),
         ("ServiceRegistry", shown["serviceRegistry"]),
+        *(
+            (f"{name[0].upper()}{name[1:]}", shown[name])
+            for name in ("disputeManager", "ratingRegistry", "logAnchor")
+            if name in shown
+        ),
         *(("token", f"{symbol} {token}") for symbol, token in shown["tokens"].items()),
     ]
 

@@ -45,7 +45,8 @@ def test_a_devnet_comes_up_is_used_by_default_is_reset_and_ends(own: Shell) -> N
 def test_people_read_the_endpoint_and_the_addresses(own: Shell) -> None:
     done = own.run("aioum", "devnet", "up", "--port", "0")
     names = [line.split("  ")[0] for line in done.stdout.decode().splitlines()]
-    assert names == ["endpoint", "chain", "PaymentManager", "ServiceRegistry", "token", "deployments file"]
+    contracts = ["PaymentManager", "ServiceRegistry", "DisputeManager", "RatingRegistry", "LogAnchor"]
+    assert names == ["endpoint", "chain", *contracts, "token", "deployments file"]
     assert b"--devnet-account" in done.stderr
     assert own.text("devnet", "status").split()[:2] == ["state", "running"]
 
