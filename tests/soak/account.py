@@ -18,6 +18,9 @@ _MEBIBYTE = 1 << 20
 _SETTLED_IN_SECONDS = 30
 """After a start, until caches are warm."""
 
+_LONG_ENOUGH_SECONDS = 180
+"""Of a life after that. What a shorter one gains or loses is noise."""
+
 FLAT = 1.25
 """How far a process's memory may grow from the first to the last third of its life."""
 
@@ -113,8 +116,9 @@ async def draw_up(
 
 
 def _growth(life: Memory) -> float | None:
-    sizes = [size for age, size in life.samples if age >= _SETTLED_IN_SECONDS]
-    third = len(sizes) // 3
-    if third < 3:
+    settled = [(age, size) for age, size in life.samples if age >= _SETTLED_IN_SECONDS]
+    if not settled or settled[-1][0] - settled[0][0] < _LONG_ENOUGH_SECONDS:
         return None
+    sizes = [size for _, size in settled]
+    third = len(sizes) // 3
     return median(sizes[-third:]) / median(sizes[:third])

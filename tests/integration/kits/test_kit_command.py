@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from aioum.cli.failures import Invocation, report
-from aioum.cli.kit import kit
+from aioum.cli.main import main
 from aioum.kits.cache import KitCache
 from aioum.kits.container import ContainerRunner, find_engine
 from aioum.kits.execution import run_kit
@@ -26,11 +25,7 @@ NODE_KIT = make_kit("node-esm")
 
 def run(*arguments: object) -> int:
     """As the program `aioum kit …` ends."""
-    try:
-        result = kit.main([str(argument) for argument in arguments], standalone_mode=False, obj=Invocation())
-    except BaseException as error:
-        return report(error, verbose=False)
-    return result if isinstance(result, int) else 0
+    return main(["kit", *map(str, arguments)])
 
 
 @pytest.fixture
