@@ -15,6 +15,7 @@ import pytest
 from aioum.core.hextext import to_hex
 from aioum.core.signing import LocalKey
 from aioum.devnet.running import RunningDevnet
+from tests.warm import warm_commands
 
 SCRIPTS = Path(sys.executable).parent
 TIMEOUT_SECONDS = 120
@@ -58,14 +59,7 @@ class Shell:
         self, command: str, *arguments: str, stdin: bytes = b"", expect: int = 0
     ) -> "subprocess.CompletedProcess[bytes]":
         """Run an installed command to its end, which must have the exit code `expect`."""
-        done = subprocess.run(
-            [str(SCRIPTS / command), *arguments],
-            env=self.environment,
-            input=stdin,
-            capture_output=True,
-            timeout=TIMEOUT_SECONDS,
-            check=False,
-        )
+        done = warm_commands().run(command, arguments, self.environment, stdin, TIMEOUT_SECONDS)
         assert done.returncode == expect, (arguments, done.returncode, done.stdout, done.stderr.decode())
         return done
 
@@ -102,7 +96,7 @@ def serving(shell: Shell, folder: Path, deployment_file: Path, *options: str) ->
         "--deployment", str(deployment_file), "--name", "Echo & Sons",
     )  # fmt: skip
     (folder / "tools" / "starter_tools.py").write_text(_TOOLS, encoding="utf-8")
-    log = folder / "log"
+    log = folder / "errors"
     with log.open("wb") as errors:
         process = shell.start(
             "aioum-node", "run", "--register", "--json", "--dir", str(folder),

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-import sys
+import os
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,6 +30,7 @@ from tests.integration.node.disputing import (
     until,
 )
 from tests.integration.node.edge_client import Buyer
+from tests.warm import warm_commands
 
 
 @dataclass(frozen=True)
@@ -65,19 +66,16 @@ class Operator:
         self._devnet = devnet
 
     async def run(self, *arguments: str) -> Done:
-        process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-c",
-            "from aioum_node.cli import main; main()",
-            "disputes",
-            *arguments,
-            *("--dir", str(self.folder), "--deployment-file", str(self._devnet.deployment_file)),
-            *("--log-level", "error"),
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
+        options = ("--dir", str(self.folder), "--deployment-file", str(self._devnet.deployment_file))
+        done = await asyncio.to_thread(
+            warm_commands().run,
+            "aioum-node",
+            ["disputes", *arguments, *options, "--log-level", "error"],
+            os.environ,
+            b"",
+            120,
         )
-        out, error = await asyncio.wait_for(process.communicate(), 120)
-        return Done(process.returncode or 0, out.decode(), error.decode())
+        return Done(done.returncode, done.stdout.decode(), done.stderr.decode())
 
 
 @pytest.fixture
