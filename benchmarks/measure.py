@@ -62,6 +62,17 @@ def repeated(function: Callable[..., object], *arguments: object) -> Callable[[i
     return run
 
 
+def in_batches(function: Callable[[], object], operations: int) -> Callable[[int], float]:
+    """An alternative's `run` that calls a function which performs so many operations each time."""
+
+    def run(count: int) -> float:
+        # Whole calls only, so the time is that of their number, in proportion.
+        calls = max(1, round(count / operations))
+        return repeated(function)(calls) * count / (calls * operations)
+
+    return run
+
+
 def measure(alternatives: Sequence[Alternative], plan: Plan) -> tuple[Samples, ...]:
     """Seconds per operation of each alternative in each round, in the order given."""
     # Finding the number warms caches and allocators up, too.

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import IO, Final, cast
+from typing import Final
 
+from benchmarks.child import Child
 from benchmarks.folder import durable_folder
 from benchmarks.measure import QUICK, Alternative, Plan, measure
 from benchmarks.result import Case, Comparison
@@ -43,46 +41,6 @@ _PAIRS: Final = {
     _NAIVE_WAL: ("naive-wal", "naive-wal"),
     _SAME_CLIENT_WAL: ("naive-wal", "aioum"),
 }
-
-
-class _Child:
-    """A process that answers a line with a line."""
-
-    def __init__(self, module: str, *arguments: str, environment: Mapping[str, str]) -> None:
-        command = [sys.executable, "-m", module, *arguments]
-        self._process = subprocess.Popen(
-            command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            env={**os.environ, **environment},
-        )
-        self._questions = cast("IO[str]", self._process.stdin)
-        self._answers = cast("IO[str]", self._process.stdout)
-
-    def read(self) -> str:
-        """The next line. Raises RuntimeError where the process ended."""
-        line = self._answers.readline()
-        if not line:
-            raise RuntimeError(f"a process of the benchmark ended early: {self._process.args!r}")
-        return line.strip()
-
-    def ask(self, line: str) -> str:
-        """Send a line and read the answer."""
-        self._questions.write(line + "\n")
-        self._questions.flush()
-        return self.read()
-
-    def close(self) -> None:
-        """Let it end and wait for it."""
-        self._questions.close()
-        try:
-            self._process.wait(timeout=30)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-        finally:
-            self._answers.close()
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,12 +82,12 @@ class Market:
         folder.mkdir()
         added = environment or {}
         with ExitStack() as children:
-            node = _Child(
+            node = Child(
                 "benchmarks.node_process", node_build, str(folder), str(first + sessions), environment=added
             )
             children.callback(node.close)
             url = node.read()
-            self._load = _Child(
+            self._load = Child(
                 *("benchmarks.load_process", client_build, str(folder), url, str(sessions), str(first)),
                 environment=added,
             )

@@ -1,4 +1,4 @@
-"""Tables of ratios, on the terminal and in docs/bench/README.md, from raw results alone."""
+"""Tables of figures, on the terminal and on the pages of docs/bench, from raw results alone."""
 
 from __future__ import annotations
 
@@ -6,24 +6,72 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.result import Case, Ratio, Result
+from benchmarks.result import Case, Limit, Ratio, Result
 
 _UNITS = ((1e6, "M"), (1e3, "k"), (1.0, ""))
+_SECONDS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
 
 
 def table(result: Result) -> str:
-    """The ratios of a result as a Markdown table with the conditions below it."""
-    lines = [
+    """The ratios, times and counts of a result as Markdown tables with the conditions below them."""
+    tables = [_ratios(result), _limits(result), _counts(result), _conditions(result)]
+    return "\n\n".join("\n".join(lines) for lines in tables if lines) + "\n"
+
+
+def _ratios(result: Result) -> list[str]:
+    rows = [_ratio(case, ratio) for case in result.cases for ratio in case.ratios()]
+    header = [
         "| case | subject | baseline | ratio | in each round | needed | |",
         "|---|---|---|--:|--:|--:|---|",
     ]
-    for case in result.cases:
-        lines += [_row(case, ratio) for ratio in case.ratios()]
-    return "\n".join([*lines, "", *_conditions(result)]) + "\n"
+    return header + rows if rows else []
 
 
-def _row(case: Case, ratio: Ratio) -> str:
+def _limits(result: Result) -> list[str]:
+    rows = [_limit(case, limit) for case in result.cases for limit in case.limits]
+    header = [
+        "| case | of | time | in each round | at most | |",
+        "|---|---|--:|--:|--:|---|",
+    ]
+    return header + rows if rows else []
+
+
+def _counts(result: Result) -> list[str]:
+    """A row for each case that counts, a column for each name."""
+    cases = [case for case in result.cases if case.counts]
+    columns = list(dict.fromkeys((count.name, count.unit) for case in cases for count in case.counts))
+    if not columns:
+        return []
+    lines = [
+        f"| case | {' | '.join(f'{name}, {unit}' for name, unit in columns)} | |",
+        f"|---|{'--:|' * len(columns)}---|",
+    ]
+    for case in cases:
+        values = {(count.name, count.unit): f"{count.value:,}" for count in case.counts}
+        said = [f"{count.name} at most {count.at_most}" for count in case.counts if count.at_most is not None]
+        said += [f"{count.name} missed" for count in case.counts if count.missed]
+        cells = (case.name, *(values.get(column, "") for column in columns), ", ".join(said))
+        lines.append(f"| {' | '.join(cells)} |".replace("  ", " "))
+    return lines
+
+
+def _limit(case: Case, limit: Limit) -> str:
+    samples = case.alternative(limit.subject)
+    flags = (("missed", samples.best > limit.at_most), ("unstable", samples.unstable))
+    cells = (
+        case.name,
+        limit.subject,
+        duration(samples.best),
+        f"{duration(samples.mean)} ± {duration(samples.deviation)}",
+        duration(limit.at_most),
+        ", ".join(word for word, said in flags if said),
+    )
+    return f"| {' | '.join(cells)} |".replace("  ", " ")
+
+
+def _ratio(case: Case, ratio: Ratio) -> str:
     wanted = ratio.comparison
+    flags = (("missed", ratio.missed), ("loses", ratio.loses), ("unstable", ratio.unstable))
     cells = (
         case.name,
         f"{wanted.subject} {rate(case.alternative(wanted.subject).best)}",
@@ -31,7 +79,7 @@ def _row(case: Case, ratio: Ratio) -> str:
         times(ratio.best),
         f"{times(ratio.mean)} ± {_significant(ratio.deviation)}",
         "" if wanted.at_least is None else times(wanted.at_least),
-        ", ".join(word for word, said in (("missed", ratio.missed), ("unstable", ratio.unstable)) if said),
+        ", ".join(word for word, said in flags if said),
     )
     return f"| {' | '.join(cells)} |".replace("  ", " ")
 
@@ -40,10 +88,11 @@ def _conditions(result: Result) -> list[str]:
     about = result.environment
     packages = ", ".join(f"{name} {version}" for name, version in about.packages.items())
     cpus = f"{about.cpus} CPU" if about.cpus == 1 else f"{about.cpus} CPUs"
-    rounds = len(result.cases[0].samples[0].seconds)
+    rounds = max((len(samples.seconds) for case in result.cases for samples in case.samples), default=0)
     kind = "a quick run" if result.quick else "best"
+    measured = f"{kind.capitalize()} of {rounds} rounds; " if rounds else ""
     lines = [
-        f"Operation: {result.operation}. {kind.capitalize()} of {rounds} rounds; "
+        f"Operation: {result.operation}. {measured}"
         f"{about.cpu}, {cpus}, {about.system}; {about.python}{'; ' + packages if packages else ''}.",
     ]
     return lines + [f"- {note}" for note in result.notes]
@@ -56,6 +105,12 @@ def rate(seconds: float) -> str:
         if per_second >= size:
             return f"{_significant(per_second / size)} {prefix}/s".replace(" /s", "/s")
     return f"{per_second:.2g}/s"
+
+
+def duration(seconds: float) -> str:
+    """Seconds as text with a unit."""
+    size, unit = next((item for item in _SECONDS if seconds >= item[0]), _SECONDS[-1])
+    return f"{_significant(seconds / size)} {unit}"
 
 
 def times(ratio: float) -> str:

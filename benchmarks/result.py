@@ -1,4 +1,4 @@
-"""What a benchmark leaves: raw samples (docs/bench/NAME.json) and the ratios computed from nothing else."""
+"""What a benchmark leaves: raw samples (NAME.json) and the figures computed from nothing else."""
 
 from __future__ import annotations
 
@@ -34,6 +34,21 @@ class Samples(_Model):
     def best(self) -> float:
         """The fastest round's seconds per operation."""
         return min(self.seconds)
+
+    @property
+    def mean(self) -> float:
+        """Mean of the rounds."""
+        return fmean(self.seconds)
+
+    @property
+    def deviation(self) -> float:
+        """Standard deviation of the rounds."""
+        return stdev(self.seconds)
+
+    @property
+    def unstable(self) -> bool:
+        """Whether the rounds disagree too much to believe the time."""
+        return self.deviation > UNSTABLE * self.mean
 
 
 class Comparison(_Model):
@@ -71,13 +86,55 @@ class Ratio(_Model):
         """Whether the ratio is below what the design needs."""
         return self.comparison.at_least is not None and self.best < self.comparison.at_least
 
+    @property
+    def loses(self) -> bool:
+        """Whether the baseline is faster where nothing was promised."""
+        return self.comparison.at_least is None and self.best < 1
+
+
+class Limit(_Model):
+    """The most seconds that one operation of an alternative may take, in its best round."""
+
+    subject: str
+    at_most: Seconds
+
+
+class Count(_Model):
+    """What is counted, and not timed.
+
+    Attributes:
+        unit: in the plural.
+        at_most: the largest value that the design allows, or None.
+    """
+
+    name: str
+    value: Annotated[int, Field(ge=0)]
+    unit: str
+    at_most: int | None = None
+
+    @property
+    def missed(self) -> bool:
+        """Whether the value is above what the design allows."""
+        return self.at_most is not None and self.value > self.at_most
+
 
 class Case(_Model):
     """Alternatives measured side by side, under one condition."""
 
     name: str
-    samples: Annotated[tuple[Samples, ...], Field(strict=False)]
-    comparisons: Annotated[tuple[Comparison, ...], Field(strict=False)]
+    samples: Annotated[tuple[Samples, ...], Field(strict=False)] = ()
+    comparisons: Annotated[tuple[Comparison, ...], Field(strict=False)] = ()
+    limits: Annotated[tuple[Limit, ...], Field(strict=False)] = ()
+    counts: Annotated[tuple[Count, ...], Field(strict=False)] = ()
+
+    @property
+    def missed(self) -> bool:
+        """Whether anything is not what the design needs."""
+        return (
+            any(ratio.missed for ratio in self.ratios())
+            or any(self.alternative(limit.subject).best > limit.at_most for limit in self.limits)
+            or any(count.missed for count in self.counts)
+        )
 
     def alternative(self, name: str) -> Samples:
         """The samples of that name. Raises KeyError."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from aioum.core.canonical import JsonValue, canonical_bytes
+from aioum.core.merkle import Frontier
 from aioum.run.errors import EventMalformed, SealRefused
 from aioum.run.event import Event, Header
 from aioum.run.suite import Suite, suite_named
@@ -38,7 +39,7 @@ class ChainedEvent:
 
 
 class RunChain:
-    """Hashes each event once, when it happens; sealing has only the Merkle tree left to do.
+    """Hashes each event once, when it happens; sealing has only the tree's last O(log n) nodes left to hash.
 
     Not thread-safe: events have an order, which whoever appends decides under a lock.
 
@@ -47,10 +48,10 @@ class RunChain:
         suite: that the header names.
         head: the chain's value after the last event, 32 bytes.
         events: in order; append with `append` only.
-        leaves: of the events, 32 bytes each.
+        frontier: the perfect subtrees over the events' leaves, which the Merkle root is made of.
     """
 
-    __slots__ = ("events", "head", "header", "leaves", "suite")
+    __slots__ = ("events", "frontier", "head", "header", "suite")
 
     def __init__(self, header: Header) -> None:
         """Args: header: of the run. Raises SuiteUnknown `suite-unknown`."""
@@ -58,7 +59,7 @@ class RunChain:
         self.suite: Suite = suite_named(header.suite)
         self.head = self.suite.chain_start(canonical_bytes(header.to_json()))
         self.events: list[ChainedEvent] = []
-        self.leaves: list[bytes] = []
+        self.frontier = Frontier()
 
     def append(self, event: Event) -> ChainedEvent:
         """Add the next event.
@@ -77,5 +78,5 @@ class RunChain:
         self.head = self.suite.chain_next(self.head, leaf)
         chained = ChainedEvent(event, leaf, self.head)
         self.events.append(chained)
-        self.leaves.append(leaf)
+        self.frontier = self.frontier.append(leaf, self.suite.node_hash)
         return chained

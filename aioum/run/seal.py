@@ -143,7 +143,7 @@ def seal_chain(chain: RunChain, signers: Sequence[SigningKey]) -> Capsule:
             f"{len(signers)} keys to sign with, expected 1 to {MAX_SIGNATURES}",
             code="run-signers-too-many" if signers else "run-signers-missing",
         )
-    root = chain.suite.root(chain.leaves)
+    root = chain.frontier.root(chain.suite.node_hash)
     if root is None:
         raise SealRefused("a run without events has no root to seal", code="run-empty")
     keys = sorted(signers, key=lambda key: key.public_key)

@@ -1,10 +1,11 @@
 import json
 from pathlib import Path
+from time import perf_counter
 
 import pytest
 
-from benchmarks.measure import Alternative, Plan, measure
-from benchmarks.result import Case, Comparison, Environment, Result, Samples
+from benchmarks.measure import Alternative, Plan, in_batches, measure
+from benchmarks.result import Case, Comparison, Count, Environment, Limit, Result, Samples
 
 ENVIRONMENT = Environment(
     cpu="some processor", cpus=2, system="Linux x86_64", python="CPython 3.11.7", packages={}
@@ -55,6 +56,55 @@ def test_noise_that_hits_both_alternatives_of_a_round_leaves_the_figure_stable()
 def test_ratio_below_what_is_needed_is_missed(at_least: float | None, missed: bool) -> None:
     (ratio,) = case(at_least, ours=(1.0, 1.0), theirs=(8.0, 8.0)).ratios()
     assert ratio.missed is missed
+
+
+@pytest.mark.parametrize(
+    "at_least, theirs, loses", [(None, 0.9, True), (None, 1.1, False), (0.5, 0.9, False)]
+)
+def test_a_choice_loses_where_the_alternative_is_faster_and_nothing_else_was_promised(
+    at_least: float | None, theirs: float, loses: bool
+) -> None:
+    (ratio,) = case(at_least, ours=(1.0, 1.0), theirs=(theirs, theirs)).ratios()
+    assert ratio.loses is loses
+
+
+@pytest.mark.parametrize(
+    "at_least, at_most_seconds, at_most, missed",
+    [(2.0, 1.0, 21, False), (2.1, 1.0, 21, True), (2.0, 0.9, 21, True), (2.0, 1.0, 20, True)],
+)
+def test_a_case_is_missed_by_a_ratio_a_time_or_a_count(
+    at_least: float, at_most_seconds: float, at_most: int, missed: bool
+) -> None:
+    measured = case(at_least, ours=(1.0, 3.0), theirs=(2.0, 6.0)).model_copy(
+        update={
+            "limits": (Limit(subject="ours", at_most=at_most_seconds),),
+            "counts": (Count(name="proof", value=21, unit="hashes", at_most=at_most),),
+        }
+    )
+    assert measured.missed is missed
+
+
+def test_a_time_whose_rounds_disagree_is_unstable() -> None:
+    noisy, calm = Samples.of("ours", (1.0, 2.0, 1.0)), Samples.of("ours", (1.0, 1.1, 1.0))
+    assert (noisy.unstable, calm.unstable) == (True, False)
+    assert noisy.mean == pytest.approx(4 / 3)
+    assert noisy.deviation == pytest.approx(0.57735, rel=1e-4)
+
+
+@pytest.mark.parametrize("count, calls", [(1, 1), (100, 1), (250, 2), (1_000, 10)])
+def test_batches_are_whole_calls_and_their_time_is_in_proportion(count: int, calls: int) -> None:
+    inside: list[float] = []
+
+    def work() -> None:
+        start = perf_counter()
+        sum(range(1_000))
+        inside.append(perf_counter() - start)
+
+    start = perf_counter()
+    seconds = in_batches(work, 100)(count)
+    whole = perf_counter() - start
+    assert len(inside) == calls
+    assert sum(inside) <= seconds * (calls * 100) / count <= whole
 
 
 def test_samples_are_seconds_per_operation_and_the_first_round_does_not_count() -> None:

@@ -4,19 +4,50 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.report import load_results, rate, render_page, table, times
+from benchmarks.__main__ import NAMES, PARTS
+from benchmarks.report import duration, load_results, rate, render_page, table, times
+from benchmarks.result import Case, Count, Limit
 from tests.unit.benchmarks.test_measure import case, result
 
 
-@pytest.fixture(scope="module")
-def folder(repository: Path) -> Path:
-    return repository / "docs" / "bench"
+@pytest.fixture(scope="module", params=["", *PARTS])
+def folder(repository: Path, request: pytest.FixtureRequest) -> Path:
+    page: str = request.param
+    return repository / "docs" / "bench" / page
 
 
 def test_row_shows_rates_ratio_and_what_is_needed() -> None:
     text = table(result(case(1000, ours=(0.0005, 0.0006), theirs=(0.25, 0.3))))
     row = text.splitlines()[2]
     assert row == "| some case | ours 2 k/s | theirs 4/s | 500× | 500× ± 0 | 1,000× | missed |"
+
+
+def test_a_time_is_shown_with_what_it_may_be_at_most() -> None:
+    measured = case(ours=(0.000_04, 0.000_05), theirs=(1.0, 1.0))
+    limits = (Limit(subject="ours", at_most=0.000_04), Limit(subject="theirs", at_most=0.5))
+    text = table(result(measured.model_copy(update={"limits": limits})))
+    assert "| some case | ours | 40 µs | 45 µs ± 7.07 µs | 40 µs | unstable |" in text.splitlines()
+    assert "| some case | theirs | 1 s | 1 s ± 0 ns | 500 ms | missed |" in text.splitlines()
+
+
+def test_counts_have_a_row_for_each_case_and_a_column_for_each_name() -> None:
+    small = Case(name="small", counts=(Count(name="proof", value=3, unit="hashes"),))
+    large = Case(
+        name="large",
+        counts=(
+            Count(name="proof", value=5, unit="hashes", at_most=4),
+            Count(name="proof", value=1_600, unit="bytes"),
+        ),
+    )
+    lines = table(result(small, large)).splitlines()
+    assert lines[:4] == [
+        "| case | proof, hashes | proof, bytes | |",
+        "|---|--:|--:|---|",
+        "| small | 3 | | |",
+        "| large | 5 | 1,600 | proof at most 4, proof missed |",
+    ]
+    # Nothing was timed, so there are no rounds to speak of.
+    assert lines[5].startswith("Operation: one thing. some processor")
 
 
 def test_conditions_follow_the_table() -> None:
@@ -33,6 +64,13 @@ def test_conditions_follow_the_table() -> None:
 )
 def test_rate_is_operations_per_second(seconds: float, text: str) -> None:
     assert rate(seconds) == text
+
+
+@pytest.mark.parametrize(
+    "seconds, text", [(2.0, "2 s"), (0.00385, "3.85 ms"), (4e-5, "40 µs"), (7.3e-7, "730 ns"), (0.0, "0 ns")]
+)
+def test_duration_has_a_unit(seconds: float, text: str) -> None:
+    assert duration(seconds) == text
 
 
 @pytest.mark.parametrize("ratio, text", [(0.25, "0.25×"), (7.777, "7.78×"), (10_914.4, "10,914×")])
@@ -66,6 +104,7 @@ def test_every_table_of_the_page_has_its_raw_samples(folder: Path) -> None:
     page = (folder / "README.md").read_text(encoding="utf-8")
     places = re.findall(r"^<!-- ([\w-]+) -->$", page, re.MULTILINE)
     assert sorted(places) == [measured.benchmark for measured in load_results(folder)]
+    assert sorted(places) == sorted(PARTS.get(folder.name, set(NAMES) - set(PARTS)))
 
 
 def test_raw_samples_name_no_machine_and_no_path(folder: Path) -> None:

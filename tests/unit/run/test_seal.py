@@ -57,6 +57,14 @@ def test_sealing_a_recorded_run_gives_the_same_bytes_as_sealing_its_events() -> 
     assert seal_chain(chain, [OWNER]).to_bytes() == sealed(7).to_bytes()
 
 
+def test_the_sealed_root_of_a_growing_run_is_that_of_the_tree_over_its_leaves_at_every_size() -> None:
+    chain = RunChain(HEADER)
+    leaves = []
+    for event in events(70):
+        leaves.append(chain.append(event).leaf)
+        assert read_seal(seal_chain(chain, [OWNER]).envelope.payload).root == chain.suite.root(leaves)
+
+
 def test_a_recorded_run_can_be_sealed_and_go_on() -> None:
     chain = RunChain(HEADER)
     for event in events(2):
