@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from aioum.chain import refusals
 from aioum.chain.attempts import Attempt, fields_of
@@ -17,6 +17,8 @@ from aioum.chain.signers import Signer
 from aioum.core.errors import ChainError
 from aioum.core.hashing import keccak256
 from aioum.core.types import Bytes32
+
+T = TypeVar("T")
 
 
 class Dispatch:
@@ -98,11 +100,11 @@ class Dispatch:
         return transaction
 
 
-async def to_its_end(submission: Coroutine[Any, Any, Attempt]) -> Attempt:
-    """Run a submission whole, even if the caller is canceled: a nonce that is taken and not used blocks the
-    account. The timeouts of its requests bound it.
+async def to_its_end(work: Coroutine[Any, Any, T]) -> T:
+    """Run something whole, even if the caller is canceled: a nonce that is taken and not used blocks the
+    account, for one. What it waits for has bounds of its own.
     """
-    task = asyncio.ensure_future(submission)
+    task = asyncio.ensure_future(work)
     canceled: asyncio.CancelledError | None = None
     while not task.done():
         try:

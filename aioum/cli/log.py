@@ -9,7 +9,15 @@ from aioum.cli.lazy import LazyGroup
 
 @click.group(
     cls=LazyGroup,
-    lazy={"fsck": ("aioum.cli.log_folder:fsck", "Hash everything in a log folder again.")},
+    lazy={
+        "audit": ("aioum.cli.log_audit:audit", "Hold an operator's log against the chain."),
+        "monitor": (
+            "aioum.cli.log_monitor:monitor",
+            "Follow logs, and notice when one is rewritten or split.",
+        ),
+        "append": ("aioum.cli.log_append:append", "Append a sealed run to a log of your own."),
+        "fsck": ("aioum.cli.log_folder:fsck", "Hash everything in a log folder again."),
+    },
 )
 def log() -> None:
-    """Check transparency logs."""
+    """Audit and monitor transparency logs."""

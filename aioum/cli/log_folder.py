@@ -7,25 +7,10 @@ from pathlib import Path
 import click
 
 from aioum.cli.failures import FAILED
+from aioum.cli.log_options import LogKey
 from aioum.cli.output import print_json
 from aioum.cli.plain import one_line
 from aioum.cli.settings import examples, json_option, verbose_option
-
-
-class LogKey(click.ParamType[bytes]):
-    """A log's public key, on the command line."""
-
-    name = "base64"
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> bytes:
-        """The 32 bytes."""
-        from aioum.core.errors import InvalidInput
-        from aioum.core.submission.framing import decode_base64
-
-        try:
-            return decode_base64(value, 32)
-        except InvalidInput:
-            self.fail(f"{value!r:.80} is no key of 32 bytes in base64", param, ctx)
 
 
 @click.command(epilog=examples("aioum log fsck shop/log", "aioum log fsck shop/log --json"))

@@ -38,7 +38,7 @@ from aioum.cli.settings import examples, verbose_option
             "Judge a recorded session: the verdict and its facts.",
         ),
         "run": ("aioum.cli.run:run", "Seal, verify and disclose recorded runs."),
-        "log": ("aioum.cli.log:log", "Check transparency logs."),
+        "log": ("aioum.cli.log:log", "Audit and monitor transparency logs."),
         "kit": ("aioum.cli.kit:kit", "Pack, inspect, fetch and run verifier kits."),
         "bundle": ("aioum.cli.bundle:bundle", "Make and judge submissions to published comparisons."),
         "doctor": ("aioum.cli.doctor:doctor", "Check chain, contracts, token, clock and data folder."),

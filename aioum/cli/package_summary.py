@@ -9,11 +9,13 @@ from typing import Any
 from aioum.core.amounts import format_token_amount, parse_amount
 from aioum.core.canonical import JsonValue
 from aioum.core.card import parse_card
-from aioum.core.errors import InvalidInput
+from aioum.core.errors import AioumError, InvalidInput
 from aioum.core.evidence_reading import EvidencePackage
 from aioum.core.hashing import keccak256
 from aioum.core.hextext import address_text, to_hex
 from aioum.core.problem import is_problem
+from aioum.log.checkpoint import parse_checkpoint
+from aioum.log.membership import read_membership
 
 
 def summary_json(package: EvidencePackage, data: bytes) -> dict[str, Any]:
@@ -49,6 +51,7 @@ def summary_json(package: EvidencePackage, data: bytes) -> dict[str, Any]:
         "seats": [_text(seat, "id") for seat in _list(package.submissions, "roster")],
         "signedCalls": len(_list(package.submissions, "entries")),
         "attestations": [_text(attestation, "type") for attestation in package.attestations],
+        "log": _log_place(package.log),
         "sizeBytes": len(data),
         "evidenceHash": to_hex(keccak256(data)),
     }
@@ -63,6 +66,7 @@ def summary_facts(summary: dict[str, Any]) -> list[tuple[str, str]]:
     stated = ""
     if summary["statedCalls"] is not None:
         stated = f"{summary['statedCalls']} calls, {_money(summary, 'statedSpent')} spent"
+    place = summary["log"]
     return [
         ("claim", summary["claim"]),
         ("narrative", summary["narrative"]),
@@ -87,6 +91,7 @@ def summary_facts(summary: dict[str, Any]) -> list[tuple[str, str]]:
             f"{summary['signedCalls']} by {', '.join(summary['seats'])}" if summary["seats"] else "",
         ),
         ("attestations", ", ".join(summary["attestations"])),
+        ("log", "" if place is None else f"entry {place['index']} of {place['size']} in {place['origin']}"),
         ("size", f"{summary['sizeBytes']} bytes"),
         ("hash", summary["evidenceHash"]),
     ]
@@ -138,6 +143,15 @@ def _token(package: EvidencePackage) -> tuple[str | None, int | None]:
     except InvalidInput:
         return None, None
     return token.symbol, token.decimals
+
+
+def _log_place(value: JsonValue) -> dict[str, Any] | None:
+    try:
+        membership = read_membership(value)
+        checkpoint = parse_checkpoint(membership.checkpoint)
+    except AioumError:
+        return None
+    return {"origin": checkpoint.origin, "index": membership.index, "size": checkpoint.size}
 
 
 def _amounts(values: Iterable[JsonValue], name: str) -> list[int]:

@@ -10,12 +10,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from aioum.cli.failures import FAILED, INTERRUPTED, WRONG_USAGE, Invocation, report
+from aioum.cli.log_named import named_log_options
 from aioum.cli.run_policy import policy_options
 from aioum.cli.settings import examples, json_option, verbose_option
 
 if TYPE_CHECKING:
+    from aioum.cli.run_logged import Logged
     from aioum.core.canonical import JsonValue
     from aioum.core.types import ChannelId
+    from aioum.log.monitor import LogIdentity
     from aioum.run.capsule import Capsule
     from aioum.run.disclosure import Disclosure
     from aioum.run.disclosure_verification import DisclosureVerdict
@@ -48,20 +51,23 @@ class Judgement:
 
     Attributes:
         verdict: on the seal and what it seals.
+        logged: where a log proof was handed in.
         stamped: where a timestamp was handed in.
         links: where packages of sessions were handed in.
     """
 
     verdict: CapsuleVerdict | DisclosureVerdict
+    logged: Logged | None
     stamped: Stamped | None
     links: Links | None
 
     @property
     def reason(self) -> str | None:
         """The code of the first that broke, or None."""
+        logged = None if self.logged is None else self.logged.reason
         stamped = None if self.stamped is None else self.stamped.reason
         linked = CALL_DIFFERENT if self.links is not None and self.links.different else None
-        return self.verdict.reason or stamped or linked
+        return self.verdict.reason or logged or stamped or linked
 
 
 CALL_DIFFERENT = "call-link-mismatch"
@@ -72,8 +78,9 @@ CALL_DIFFERENT = "call-link-mismatch"
     epilog=examples(
         "aioum run verify run-42.json --trust agent.pem.pub",
         "aioum run verify run-42.json --trust agent.pem.pub --pin 0x5f…",
+        "aioum run verify run-42.json --log run-42.log.json --log-origin agent.example/log --log-key 1ZBx…",
         "aioum run verify run-42.json --package session-3.json --package session-4.json",
-        "aioum run verify shown.json --policy policy.json --log-index 120 --json",
+        "aioum run verify shown.json --policy policy.json --json",
     )
 )
 @click.argument("file", metavar="FILE", type=click.Path(path_type=Path, dir_okay=False, allow_dash=True))
@@ -81,13 +88,23 @@ CALL_DIFFERENT = "call-link-mismatch"
     "--pin",
     "pinned_root",
     metavar="ROOT",
-    help="The run's root as you learned it before; only this shows a run that its owner rebuilt.",
+    help="The run's root as you learned it before: this shows a run that its owner rebuilt.",
 )
+@click.option(
+    "--log",
+    "proof_file",
+    type=_FILE,
+    metavar="FILE",
+    help="Proof that the run's root is in a log, with --log-origin and --log-key; this too shows a run that "
+    "was rebuilt later. Keys that the policy believes for a stretch of the log are judged by the proven "
+    "index.",
+)
+@named_log_options
 @click.option(
     "--log-index",
     type=click.IntRange(0),
     metavar="INDEX",
-    help="Where a verified log has the run's root, for keys that the policy believes for a stretch of it.",
+    help="In place of --log: where the log has the run's root, if you have verified that yourself.",
 )
 @click.option(
     "--timestamp",
@@ -130,8 +147,8 @@ def verify(
     FILE is a sealed run or a disclosure of one, '-' for standard input. Every guarantee is listed: ✓ holds,
     ✗ broken, ○ not checked. The reason is the code of the first that broke.
 
-    A run that its owner rebuilt and sealed again verifies, unless its root was pinned, logged or anchored
-    before.
+    A run that its owner rebuilt and sealed again verifies, unless its root was pinned or logged before:
+    --pin or --log shows it.
 
     Exit codes: 0 everything that was checked holds, 1 something broke, 2 wrong usage, or a file that cannot
     be read.
@@ -151,6 +168,8 @@ def _judge(
     policy: SealPolicy,
     *,
     pinned_root: str | None,
+    proof_file: Path | None,
+    known_log: LogIdentity | None,
     log_index: int | None,
     timestamp_file: Path | None,
     root_files: tuple[Path, ...],
@@ -166,8 +185,18 @@ def _judge(
 
     if (timestamp_file is None) is not (not root_files):
         raise click.UsageError("--timestamp and --timestamp-root go together")
+    if proof_file is not None and log_index is not None:
+        raise click.UsageError("--log proves the index, --log-index says it: give one")
+    if (proof_file is None) is not (known_log is None):
+        raise click.UsageError("--log needs --log-origin and --log-key, and they need it")
     pin = None if pinned_root is None else bytes32(pinned_root)
     sealed = read_sealed(read_bytes(file, MAX_CAPSULE_BYTES))
+    logged = None
+    if proof_file is not None and known_log is not None:
+        from aioum.cli.run_logged import look_up
+
+        logged = look_up(proof_file, known_log, sealed.envelope.payload)
+        log_index = logged.index
     verdict: CapsuleVerdict | DisclosureVerdict
     if isinstance(sealed, Capsule):
         verdict = verify_read_capsule(sealed, policy, pinned_root=pin, log_index=log_index)
@@ -179,7 +208,7 @@ def _judge(
     links = None
     if package_files:
         links = check_links((item.event for item in sealed.events), _sessions(package_files))
-    return Judgement(verdict, stamped, links)
+    return Judgement(verdict, logged, stamped, links)
 
 
 def _sessions(files: tuple[Path, ...]) -> SessionLeaves:
@@ -255,6 +284,8 @@ def _print(judgement: Judgement, *, as_json: bool) -> None:
     from aioum.cli.output import print_json
 
     value: dict[str, JsonValue] = judgement.verdict.to_json() | {"reason": judgement.reason}
+    if judgement.logged is not None:
+        value["log"] = judgement.logged.to_json()
     stamped = judgement.stamped
     if stamped is not None:
         time = None if stamped.time is None else stamped.time.to_json()

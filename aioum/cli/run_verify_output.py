@@ -52,18 +52,19 @@ _SIGNATURES: Final = ("signature-missing", "signature-invalid")
 
 def print_judgement(judgement: Judgement) -> None:
     """Print everything that was found on standard output."""
-    verdict, stamped, links = judgement.verdict, judgement.stamped, judgement.links
+    verdict, links = judgement.verdict, judgement.links
     reason = judgement.reason
     said = _styled("verified", "green") if reason is None else _styled(f"refused: {reason}", "red")
     click.echo(f"{said} · {_title(verdict.seal)}")
     broken: dict[str, str] = {}
     for finding in verdict.findings:
         broken.setdefault(finding.reason.value, finding.message)
-    for mark, name, told in (*_events(verdict, broken), *_keys(verdict, broken), _pin(verdict, broken)):
+    for mark, name, told in (*_events(verdict, broken), *_keys(verdict, broken), _pin(judgement, broken)):
         _row(mark, name, told)
-    if stamped is not None:
-        told = stamped.message if stamped.reason is None else f"{stamped.message} [{stamped.reason}]"
-        _row(_YES if stamped.reason is None else _NO, "timestamp", told)
+    for name, judged in (("log", judgement.logged), ("timestamp", judgement.stamped)):
+        if judged is not None:
+            told = judged.message if judged.reason is None else f"{judged.message} [{judged.reason}]"
+            _row(_YES if judged.reason is None else _NO, name, told)
     if links is not None:
         _row(*_calls(links))
     envelope = (
@@ -125,11 +126,13 @@ def _keys(
         yield _OPEN, "trust", "nobody vouches for the keys; --trust says whose seals you believe"
 
 
-def _pin(verdict: CapsuleVerdict | DisclosureVerdict, broken: dict[str, str]) -> tuple[str, str, str]:
+def _pin(judgement: Judgement, broken: dict[str, str]) -> tuple[str, str, str]:
     if "pinned-root-mismatch" in broken:
         return _NO, "pin", f"{broken['pinned-root-mismatch']} [pinned-root-mismatch]"
-    if verdict.pinned:
+    if judgement.verdict.pinned:
         return _YES, "pin", "the root is the one that you pinned"
+    if judgement.logged is not None:
+        return _OPEN, "pin", "no root was given"
     return _OPEN, "pin", "no root was given: a run that its owner rebuilt would verify as well"
 
 

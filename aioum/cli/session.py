@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING
 import click
 
 from aioum.cli.keys import KeySource, key_options
+from aioum.cli.log_named import named_log_options
 from aioum.cli.output import fact, print_facts, print_json, print_table, write_file
 from aioum.cli.references import SESSION
 from aioum.cli.settings import Settings, common_options, examples
 
 if TYPE_CHECKING:
     from aioum.client.records import SessionRecord
+    from aioum.log.monitor import LogIdentity
 
 
 @click.group()
@@ -134,6 +136,37 @@ def exit_session(settings: Settings, key_source: KeySource, reference: bytes | i
                 print_facts(closed_facts(closed, paid.card))
 
     asyncio.run(run())
+
+
+@session.command(
+    "log-proof",
+    epilog=examples("aioum session log-proof 3", "aioum session log-proof 3 --out session-3.log.json"),
+)
+@click.argument("reference", metavar="SESSION", type=SESSION)
+@click.option(
+    "-o", "--out", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
+    help="Write the proof to this file too.",
+)  # fmt: skip
+@named_log_options
+@common_options
+def log_proof(
+    settings: Settings, reference: bytes | int, out: Path | None, known_log: LogIdentity | None
+) -> None:
+    """Prove that a closed session is in its operator's transparency log.
+
+    Fetches the proof from the node, checks it with the key that the session's card names and against the
+    chain, and keeps it in your record: evidence packages carry it from then on. Needs no key.
+    """
+    from aioum.cli.log_proofs import proof_bytes, proof_facts, proof_json
+    from aioum.cli.session_log_proof import keep
+
+    proof = asyncio.run(keep(settings, reference, known_log))
+    if out is not None:
+        write_file(out, proof_bytes(proof))
+    if settings.as_json:
+        print_json(proof_json(proof))
+    else:
+        print_facts(proof_facts(proof))
 
 
 @session.command("top-up", epilog=examples("aioum session top-up 3 2.5 --key-store key.json"))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -189,7 +190,13 @@ def _never_written() -> int:
     raise AssertionError("a book that is only read keeps no evidence")
 
 
-async def _on_chain(settings: Settings, record: SessionRecord) -> ChainSession | None:
+@asynccontextmanager
+async def chain_of(settings: Settings, record: SessionRecord) -> AsyncIterator[Chain]:
+    """The settings' chain, where a session of the record is.
+
+    Raises:
+        ChainError: `session-elsewhere`, or as `Chain.connect`.
+    """
     async with Chain.connect(settings.deployment()) as chain:
         if chain.domain != record.facts.domain:
             raise ChainError(
@@ -198,6 +205,11 @@ async def _on_chain(settings: Settings, record: SessionRecord) -> ChainSession |
                 code="session-elsewhere",
                 hint="name the right file with --deployment",
             )
+        yield chain
+
+
+async def _on_chain(settings: Settings, record: SessionRecord) -> ChainSession | None:
+    async with chain_of(settings, record) as chain:
         return await chain.session(record.channel_id)
 
 

@@ -13,10 +13,12 @@ import click
 from aioum import __version__
 from aioum.cli.evidence_sources import fetch_options, read_evidence
 from aioum.cli.failures import INTERRUPTED, WRONG_USAGE, Invocation, report
+from aioum.cli.log_named import named_log_options
 from aioum.cli.settings import http_url, json_option, verbose_option
 
 if TYPE_CHECKING:
     from aioum.core.evidence_reading import EvidencePackage
+    from aioum.log.monitor import LogIdentity
     from aioum.verify.ports import ReExecutor
     from aioum.verify.report import Report
 
@@ -85,6 +87,7 @@ CLAIMS = ("non-delivery", "wrong-result", "quality")
     metavar="FILE",
     help="The same from a JSON file: an object of seats and heads.",
 )
+@named_log_options
 @click.option("--offline", is_flag=True, help="Ask no chain: checks that need one become ○.")
 @click.option(
     "--max-bytes",
@@ -217,6 +220,7 @@ async def _verify(package: EvidencePackage, options: dict[str, Any]) -> Report:
 
     re_executor = _re_executor(options)
     kept = retained_heads(options["heads"], options["heads_file"])
+    known_log: LogIdentity | None = options["known_log"]
     known = frozenset(address(text) for text in options["payment_managers"])
     hooks = installed_hooks()
     if options["offline"]:
@@ -227,6 +231,7 @@ async def _verify(package: EvidencePackage, options: dict[str, Any]) -> Report:
             re_executor=re_executor,
             trusted_payment_managers=known,
             retained_heads=kept,
+            known_log=known_log,
         )
     async with open_view(
         package.domain.payment_manager,
@@ -241,6 +246,7 @@ async def _verify(package: EvidencePackage, options: dict[str, Any]) -> Report:
             re_executor=re_executor,
             trusted_payment_managers=trusted,
             retained_heads=kept,
+            known_log=known_log,
         )
         await view.require_unchanged()
     return result

@@ -12,6 +12,7 @@ from typing import Final, Protocol
 from urllib.parse import urlsplit
 
 import aiohttp
+from aiohttp.abc import AbstractResolver
 
 from aioum.core.errors import InvalidInput, OutcomeUnknown, PolicyRefused
 
@@ -57,10 +58,16 @@ class Transport(Protocol):
 
 
 class HttpTransport:
-    """The transport over aiohttp. One connection pool for all nodes of a client."""
+    """The transport over aiohttp. One connection pool for all nodes of a client.
 
-    def __init__(self, *, connect_timeout_seconds: float) -> None:
+    Args:
+        connect_timeout_seconds: for one connection.
+        resolver: of names, other than the system's; it is not asked about addresses that are written out.
+    """
+
+    def __init__(self, *, connect_timeout_seconds: float, resolver: AbstractResolver | None = None) -> None:
         self._connect_timeout_seconds = connect_timeout_seconds
+        self._resolver = resolver
         self._session: aiohttp.ClientSession | None = None
 
     async def request(
@@ -77,7 +84,7 @@ class HttpTransport:
         if self._session is None:
             # Unlimited: the number of sessions, and of calls that each has under way, is the bound.
             self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(limit=0),
+                connector=aiohttp.TCPConnector(limit=0, resolver=self._resolver),
                 cookie_jar=aiohttp.DummyCookieJar(),
                 auto_decompress=True,
                 max_field_size=_MAX_HEADER_BYTES,

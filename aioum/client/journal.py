@@ -162,6 +162,12 @@ def m004_elapsed_times(db: Database) -> None:
     db.execute("ALTER TABLE calls ADD COLUMN elapsed_ms INTEGER")
 
 
+@_migrations()
+def m005_log_proofs(db: Database) -> None:
+    """That sessions are in their operators' transparency logs."""
+    db.execute("ALTER TABLE sessions ADD COLUMN log_proof TEXT")
+
+
 _READ_COLUMNS: Final = ("id", *FIXED_COLUMNS, "version", *MUTABLE_COLUMNS)
 _WRITTEN_COLUMNS: Final = (*FIXED_COLUMNS, "version", *MUTABLE_COLUMNS)
 

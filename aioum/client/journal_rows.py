@@ -20,6 +20,7 @@ from aioum.core.submission.envelope import Envelope
 from aioum.core.submission.roster import Roster
 from aioum.core.types import Address, Bytes32, ChannelId
 from aioum.core.wire import SignedReceipt, SignedStatement
+from aioum.log.membership import read_membership
 
 FIXED_COLUMNS: Final = (
     "channel_id", "chain_id", "payment_manager", "node_url", "payer", "authorized_signer", "nonce",
@@ -27,7 +28,7 @@ FIXED_COLUMNS: Final = (
 )  # fmt: skip
 MUTABLE_COLUMNS: Final = (
     "phase", "adopted", "opening_transaction", "session_id", "call_limit", "deposit", "spend_limit",
-    "highest", "spent", "frontier", "since_statement", "stopped", "statement",
+    "highest", "spent", "frontier", "since_statement", "stopped", "statement", "log_proof",
 )  # fmt: skip
 ENVELOPE_COLUMNS: Final = ("seat", "submission_id", "client_time", "prev_head", "submission_signature")
 CALL_COLUMNS: Final = (
@@ -76,7 +77,7 @@ def mutable_values(record: SessionRecord) -> tuple[Any, ...]:
         record.phase.value, int(record.adopted), record.opening_transaction, str(record.session_id),
         _optional_text(record.call_limit), str(purse.deposit), _optional_text(purse.spend_limit),
         str(purse.highest), str(purse.spent), purse.frontier.to_bytes(), purse.since_statement, purse.stopped,
-        statement,
+        statement, None if record.logged is None else canonical_text(record.logged.to_json()),
     )  # fmt: skip
 
 
@@ -115,7 +116,7 @@ def record_from_row(row: dict[str, Any], calls: OpenCalls, evidence: tuple[Evide
         since_statement=row["since_statement"],
         stopped=row["stopped"],
     )
-    opening, statement = row["opening_transaction"], row["statement"]
+    opening, statement, logged = row["opening_transaction"], row["statement"], row["log_proof"]
     return SessionRecord(
         facts=facts,
         phase=SessionPhase(row["phase"]),
@@ -128,6 +129,7 @@ def record_from_row(row: dict[str, Any], calls: OpenCalls, evidence: tuple[Evide
         call_limit=_optional_int(row["call_limit"]),
         statement=None if statement is None else SignedStatement.from_json(_parse(statement), channel_id),
         evidence=evidence,
+        logged=None if logged is None else read_membership(_parse(logged)),
     )
 
 

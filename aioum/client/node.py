@@ -114,6 +114,15 @@ class NodeClient:
         """Read a session's own data; `what` is the path below `/sessions/{channelId}`."""
         return await self._read("GET", _session_path(channel_id) + what, {"Authorization": authorization})
 
+    async def log_proof(self, channel_id: ChannelId) -> JsonObject:
+        """The proof that a session is in the operator's transparency log, as the node gives it.
+
+        Raises:
+            OutcomeUnknown: as `Transport.request`.
+            Refused: the node's code: `session-not-logged`, `log-not-kept`.
+        """
+        return self.json_of(await self._read("GET", f"/log/proof/{to_hex(channel_id)}", {}))
+
     async def close(self, channel_id: ChannelId, request: JsonObject) -> HttpAnswer:
         """Ask for a cooperative close."""
         path = _session_path(channel_id) + "/close"

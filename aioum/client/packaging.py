@@ -50,6 +50,7 @@ def package_of(
         statement=None if statement is None else (statement.statement, statement.signature),
         attestations=attestations,
         submissions=_submissions(book),
+        log=None if book.record.logged is None else book.record.logged.to_json(),
     )
     return package if disclose_only is None else disclose(package, disclose_only)
 

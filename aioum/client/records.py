@@ -19,6 +19,7 @@ from aioum.core.submission.roster import Roster
 from aioum.core.transcript import Entry
 from aioum.core.types import Address, Bytes32, ChannelId
 from aioum.core.wire import JsonObject, SignedReceipt, SignedStatement
+from aioum.log.membership import Membership
 
 
 class SessionPhase(StrEnum):
@@ -117,6 +118,8 @@ class SessionRecord:
         call_limit: most that one call may cost, base units, or None.
         statement: the latest statement that agreed with our record.
         evidence: why paying was stopped, where the operator contradicted itself or us.
+        logged: the verified proof that the session is in its operator's transparency log, once it was
+            fetched.
     """
 
     facts: SessionFacts
@@ -130,6 +133,7 @@ class SessionRecord:
     call_limit: int | None = None
     statement: SignedStatement | None = None
     evidence: tuple[Evidence, ...] = ()
+    logged: Membership | None = None
 
     @property
     def channel_id(self) -> ChannelId:

@@ -18,6 +18,7 @@ from aioum.client.dispute import Dispute
 from aioum.client.flights import Flights
 from aioum.client.held_money import HeldMoney
 from aioum.client.linking import linked
+from aioum.client.log_proof import keep_log_proof
 from aioum.client.opening import complete_opening
 from aioum.client.packaging import package_of
 from aioum.client.policy import check_deposit
@@ -41,6 +42,8 @@ from aioum.core.submission.roster import Roster
 from aioum.core.transcript import Entry, canonical_request
 from aioum.core.types import Address, Bytes32, ChannelId
 from aioum.core.wire import SignedReceipt, SignedStatement
+from aioum.log.membership import Membership
+from aioum.log.monitor import LogIdentity
 
 
 class PaidSession:
@@ -284,6 +287,15 @@ class PaidSession:
         async with self._flights.quiet():
             await self._book.refresh()
             return await self._closer.verify()
+
+    async def log_proof(self, known: LogIdentity | None = None) -> Membership:
+        """Prove that the session is in its operator's transparency log, and keep the proof for
+        `evidence_package`; see `keep_log_proof`.
+        """
+        async with self._flights.quiet():
+            await self._book.refresh()
+            node = self._context.node(self._book.facts.node_url)
+            return await keep_log_proof(self._context.chain, node, self._book, known)
 
     def evidence_package(
         self,

@@ -16,11 +16,13 @@ from aioum.core.canonical import JsonValue, canonical_bytes
 from aioum.core.errors import InvalidInput
 from aioum.core.hashing import keccak256
 from aioum.core.hextext import address
+from aioum.core.submission.framing import decode_base64
 from aioum.core.types import Address, Bytes32
 
 MAX_CARD_BYTES: Final = 262_144
 TOOL_ID_PATTERN: Final = r"^[A-Za-z0-9_-]{1,64}$"
 MODULE_DIGEST_PATTERN: Final = r"[0-9a-f]{64}"
+LOG_KEY_BYTES: Final = 32
 
 
 def _as_address(value: Any) -> Address:
@@ -33,6 +35,13 @@ def _as_address(value: Any) -> Address:
 def _as_amount(value: Any) -> int:
     try:
         return parse_amount(value)
+    except InvalidInput as error:
+        raise ValueError(str(error)) from error
+
+
+def _as_public_key(value: Any) -> bytes:
+    try:
+        return decode_base64(value, LOG_KEY_BYTES)
     except InvalidInput as error:
         raise ValueError(str(error)) from error
 
@@ -113,6 +122,18 @@ class CardLimits(_Model):
     max_seats: Annotated[int, Field(ge=1)] = 64
 
 
+class CardLog(_Model):
+    """The transparency log that the service's sessions are in (PROTOCOL 9).
+
+    Attributes:
+        origin: its name, the first line of its checkpoints.
+        public_key: the Ed25519 key that signs them, 32 bytes; canonical base64 on the card.
+    """
+
+    origin: Annotated[str, Field(min_length=1, max_length=255)]
+    public_key: Annotated[bytes, BeforeValidator(_as_public_key)]
+
+
 class Card(_Model):
     """A service card, validated. Keep the JSON it came from: its hash covers all members.
 
@@ -121,6 +142,9 @@ class Card(_Model):
         min_deposit: smallest deposit the node accepts, base units.
         submissions: scheme of client-signed calls the node supports, or None (unsigned sessions only).
         submissions_required: the node takes sessions with signed calls only.
+        log: where the session will be found once it is final, or None: the operator keeps no log.
+        max_log_delay_seconds: how long after it is final on-chain it is in that log at the latest; None with
+            `log` alone.
     """
 
     name: Annotated[str, Field(min_length=1, max_length=200)]
@@ -135,6 +159,14 @@ class Card(_Model):
     deterministic: Deterministic | None = None
     submissions: str | None = None
     submissions_required: bool = False
+    log: CardLog | None = None
+    max_log_delay_seconds: Annotated[int | None, Field(ge=1, le=31_536_000)] = None
+
+    @model_validator(mode="after")
+    def _promised(self) -> Card:
+        if (self.log is None) != (self.max_log_delay_seconds is None):
+            raise ValueError("log and maxLogDelaySeconds belong together")
+        return self
 
     def tool(self, tool_id: str) -> Tool | None:
         """The tool of that id, or None."""

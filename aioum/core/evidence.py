@@ -117,6 +117,7 @@ def build_package(
     statement: tuple[Statement, bytes] | None = None,
     attestations: Sequence[dict[str, JsonValue]] = (),
     submissions: Submissions | None = None,
+    log: dict[str, JsonValue] | None = None,
 ) -> dict[str, JsonValue]:
     """Assemble a package of a whole session (formatVersion 1).
 
@@ -134,6 +135,7 @@ def build_package(
         statement: the latest statement and its signature.
         attestations: as in PROTOCOL 7.
         submissions: roster and signed calls of a session opened with a roster.
+        log: that the session is in the operator's transparency log, as in PROTOCOL 7.
 
     Returns:
         The package; write it with `package_bytes`.
@@ -178,6 +180,8 @@ def build_package(
         package["statement"] = statement_to_json(*statement)
     if submissions is not None:
         package["submissions"] = submissions.to_json()
+    if log is not None:
+        package["log"] = log
     return package
 
 

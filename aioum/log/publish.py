@@ -95,19 +95,7 @@ async def publish(
         CheckpointInvalid: as `read_checkpoint`, what the register or the public part has is not the log's.
         LogFolderError: `log-public-altered`, a public file is not what was written there.
     """
-    keys = (key.public_key, *former_keys)
-    # In this order: a faster call in between makes the register longer than what is visible, never shorter.
-    shown = published_note(folder.path)
-    visible = None if shown is None else _own(shown, folder.origin, keys)
-    held = await register.latest()
-    committed = None if held is None else _own(held, folder.origin, keys)
-    if visible is not None and (committed is None or visible.size > committed.size):
-        raise PublishRefused(
-            f"the log shows {visible.size} entries, the register knows of "
-            f"{0 if committed is None else committed.size}",
-            code="register-rolled-back",
-            hint="restore the register's newest state",
-        )
+    visible, held, committed = await _states(folder, register, (key.public_key, *former_keys))
     for state in (committed, visible, *known):
         if state is not None:
             require_continues(folder, state)
@@ -123,6 +111,30 @@ async def publish(
     # leaves it to the next call, which signs the same or a longer state.
     await asyncio.to_thread(show, folder, size, note)
     return note
+
+
+async def follow(folder: LogFolder, register: CheckpointRegister, keys: Sequence[bytes]) -> Checkpoint | None:
+    """Make visible what another writer of the same log committed to, as far as this folder has the same.
+
+    Args:
+        folder: a copy of the log.
+        register: the log's.
+        keys: public keys that may have signed, 32 bytes each, the one in use first.
+
+    Returns:
+        What the folder shows now; None where nothing was published, or more than the folder has yet.
+
+    Raises:
+        PublishRefused: `log-forked`, the folder has another history; `register-rolled-back`.
+        CheckpointInvalid, LogFolderError: as `publish`.
+    """
+    _, held, committed = await _states(folder, register, keys)
+    if held is None or committed is None or committed.size > folder.size:
+        return None
+    require_continues(folder, committed)
+    if held != published_note(folder.path):
+        await asyncio.to_thread(show, folder, committed.size, held)
+    return committed
 
 
 def require_continues(folder: LogFolder, state: Checkpoint) -> None:
@@ -143,6 +155,25 @@ def require_continues(folder: LogFolder, state: Checkpoint) -> None:
             code="log-forked",
             hint="find out who wrote them; publish nothing from this folder",
         )
+
+
+async def _states(
+    folder: LogFolder, register: CheckpointRegister, keys: Sequence[bytes]
+) -> tuple[Checkpoint | None, bytes | None, Checkpoint | None]:
+    """What is visible, and what the register holds: as it is written there, and read."""
+    # In this order: a faster call in between makes the register longer than what is visible, never shorter.
+    shown = published_note(folder.path)
+    visible = None if shown is None else _own(shown, folder.origin, keys)
+    held = await register.latest()
+    committed = None if held is None else _own(held, folder.origin, keys)
+    if visible is not None and (committed is None or visible.size > committed.size):
+        raise PublishRefused(
+            f"the log shows {visible.size} entries, the register knows of "
+            f"{0 if committed is None else committed.size}",
+            code="register-rolled-back",
+            hint="restore the register's newest state",
+        )
+    return visible, held, committed
 
 
 def _own(note: bytes, origin: str, keys: Sequence[bytes]) -> Checkpoint:

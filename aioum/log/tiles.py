@@ -119,6 +119,10 @@ class TileReader:
         _require_index(index, size)
         return await self._node(Node(0, index), size)
 
+    async def tile(self, path: TilePath) -> bytes:
+        """The hashes of a tile, 32 bytes each. Raises TileInvalid and ResourceMissing, as `inclusion`."""
+        return await self._tile(path)
+
     async def entry(self, index: int, size: int) -> bytes:
         """The entry at index in the log of `size` entries.
 

@@ -32,6 +32,8 @@ from aioum_node.interrupted_calls import recover_interrupted
 from aioum_node.keys.identity import Identity, challenge_secret, opened_identity
 from aioum_node.keys.session_signers import opened_signers
 from aioum_node.limits.admin import admin_token, require_token
+from aioum_node.log.identity import LogIdentity, log_identity
+from aioum_node.log.start import log_reader, make_log_loop
 from aioum_node.metrics import NodeMetrics
 from aioum_node.readiness import Readiness
 from aioum_node.registration import (
@@ -44,7 +46,7 @@ from aioum_node.registration import (
 )
 from aioum_node.restored.start import begin_life
 from aioum_node.restored.watermark import Watermark
-from aioum_node.retention import RetentionLoop
+from aioum_node.retention import RetentionLoop, forget_any
 from aioum_node.service import ServiceTool, ToolFunction, load_tools
 from aioum_node.serving import ServingTimes, listening, local_url, serving
 from aioum_node.settings import Settings
@@ -72,6 +74,7 @@ class Offering:
     sender: Sender
     offer: Offer
     terms: Terms
+    log: LogIdentity | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +83,7 @@ class RunningNode:
 
     Attributes:
         url: base URL of the public port on this machine; `admin_url` of the admin port.
-        supervisor: watching, settling, disputes, retention; ends early only with the failure of one of them.
+        supervisor: watching, settling, disputes, retention, the log; ends early only where one of them fails.
     """
 
     url: str
@@ -124,9 +127,10 @@ async def opened_offering(
             journal = (await stack.enter_async_context(opened_sending(settings))).journal
         account = await stack.enter_async_context(opened_account(settings, known, journal))
         chain, sender = account.chain, account.sender
-        facts = await read_card_facts(settings, deployment_of(settings), chain, known)
+        log = log_identity(settings, known.operator.address)
+        facts = await read_card_facts(settings, deployment_of(settings), chain, known, log)
         offer = build_card(settings, box.tools, facts)
-        yield Offering(known, box.tools, chain, sender, offer, make_terms(settings, facts, offer))
+        yield Offering(known, box.tools, chain, sender, offer, make_terms(settings, facts, offer), log)
 
 
 async def register_service(settings: Settings, offering: Offering, node_url: str) -> Registration:
@@ -305,12 +309,24 @@ async def _started(
         metrics=metrics,
         clock=clock,
         suspect_until=suspect_until,
+        log=None if offering.log is None else log_reader(settings),
     )
 
     def forget(channel_id: ChannelId) -> None:
         edge.sessions.forget(channel_id)
         signing.forget(channel_id)
 
+    log_loop = make_log_loop(
+        settings,
+        offering.log,
+        store=store,
+        sending=sending,
+        sender=sender,
+        monotonic=clock.monotonic,
+        readiness=readiness,
+        registry=metrics.registry,
+        rounds=loops,
+    )
     retention = RetentionLoop(
         store=store,
         retention_ms=settings.transcript_retention_ms,
@@ -318,6 +334,7 @@ async def _started(
         now_ms=clock.now_ms,
         on_removed=forget,
         observer=loops.of("retention"),
+        may_forget=forget_any if log_loop is None else log_loop.may_forget,
     )
     edge.admin.add_routes([endpoints_route(lambda: rpc.endpoints)])
     # Deposits and pending closes may have changed while nobody looked: nothing is served before this.
@@ -326,6 +343,8 @@ async def _started(
     metrics.gauge("aioum_store_steps_waiting", "Writes that wait for the store", lambda: store.waiting_steps)
     sends = sending.exclusive(together(settle_loop.run, dispute_loop.run))
     parts = [watcher.run, sends, retention.run, *signing.loops]
+    if log_loop is not None:
+        parts.append(log_loop.run)
     if is_shared(settings):
         silence_seconds = settings.process_silence_seconds
         takeover = TakeoverLoop(

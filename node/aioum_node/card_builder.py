@@ -11,7 +11,7 @@ from aioum.core.card import MAX_CARD_BYTES
 from aioum.core.errors import CanonicalError, ConfigError, InvalidInput
 from aioum.core.hashing import keccak256
 from aioum.core.hextext import address_text
-from aioum.core.submission.framing import SCHEME
+from aioum.core.submission.framing import SCHEME, encode_base64
 from aioum.core.types import Address, Bytes32
 from aioum.core.wire import JsonObject
 from aioum_node.cards import Offer
@@ -29,8 +29,16 @@ class TokenFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class LogFacts:
+    """The transparency log that the service's sessions will be in. `public_key` is 32 bytes."""
+
+    origin: str
+    public_key: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class CardFacts:
-    """What a card says beside tools and settings."""
+    """What a card says beside tools and settings. `log` is None where the operator keeps none."""
 
     operator: Address
     receipt_signer: Address
@@ -38,6 +46,7 @@ class CardFacts:
     service_registry: Address
     payment_manager: Address
     token: TokenFacts
+    log: LogFacts | None = None
 
 
 def build_card(settings: Settings, tools: Mapping[str, ServiceTool], facts: CardFacts) -> Offer:
@@ -77,6 +86,9 @@ def build_card(settings: Settings, tools: Mapping[str, ServiceTool], facts: Card
         "submissionsRequired": settings.require_signed,
         "minDeposit": str(base_units(settings.min_deposit, decimals, "min_deposit")),
     }
+    if facts.log is not None:
+        card["log"] = {"origin": facts.log.origin, "publicKey": encode_base64(facts.log.public_key)}
+        card["maxLogDelaySeconds"] = settings.max_log_delay_seconds
     if settings.deterministic is not None:
         card["deterministic"] = _deterministic(settings.deterministic, tools)
     try:

@@ -14,6 +14,7 @@ from aioum.core.transcript import canonical_request
 from aioum.core.types import ChannelId
 from aioum_node.access import ClientSignatures
 from aioum_node.api.challenges import Challenges
+from aioum_node.api.log import LogRoutes
 from aioum_node.api.service import ServiceRoutes, admin_application, public_application
 from aioum_node.api.sessions import SessionRoutes
 from aioum_node.api.tools import ToolRoutes
@@ -24,6 +25,7 @@ from aioum_node.limits.addresses import ProxyTrust
 from aioum_node.limits.connections import ConnectionLimits, Gate
 from aioum_node.limits.rates import Rate, TokenBuckets
 from aioum_node.limits.requests import MeteredSignatures, request_limits
+from aioum_node.log.reader import LogReader
 from aioum_node.metrics import NodeMetrics
 from aioum_node.openings import OpeningPolicy, Openings
 from aioum_node.planning import Canonicalize
@@ -77,6 +79,7 @@ def build_edge(
     canonicalize: Canonicalize = canonical_request,
     clients: ClientSignatures | None = None,
     suspect_until: int | None = None,
+    log: LogReader | None = None,
 ) -> Edge:
     """Build the applications; nothing is started.
 
@@ -97,6 +100,7 @@ def build_edge(
         canonicalize: another serializer, for measurements.
         clients: another check of client signatures, for measurements.
         suspect_until: as of `restored.Life`.
+        log: the transparency log to serve; None where the operator keeps none.
     """
     terms = registration.terms
     if clients is None:
@@ -205,7 +209,11 @@ def build_edge(
         ready=lambda: not readiness.missing(),
     )
     public = public_application(
-        service_routes, tool_routes, session_routes, max_request_bytes=settings.max_request_bytes
+        service_routes,
+        tool_routes,
+        session_routes,
+        LogRoutes(log),
+        max_request_bytes=settings.max_request_bytes,
     )
     gate = _guarded(public, settings, metrics, clock)
     metrics.gauge("aioum_connections", "Open connections of the public port", lambda: gate.connections)

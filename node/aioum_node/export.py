@@ -10,7 +10,7 @@ from typing import Final
 
 from aioum.core.canonical import JsonValue, parse_json
 from aioum.core.card import MAX_CARD_BYTES, parse_card
-from aioum.core.errors import InvalidInput, Refused
+from aioum.core.errors import AioumError, InvalidInput, Refused
 from aioum.core.evidence import ChannelFacts, ServiceTerms, build_package
 from aioum.core.evidence_submissions import SubmissionEntry, Submissions
 from aioum.core.hextext import channel_id as parse_channel_id
@@ -19,6 +19,9 @@ from aioum.core.ledger import Call, receipt_of, statement_of
 from aioum.core.payment import CallReceipt, Domain, SignedMessage, Statement
 from aioum.core.transcript import Entry
 from aioum.core.types import Address
+from aioum.log.membership import Membership
+from aioum_node.log.identity import keeps_log
+from aioum_node.log.start import log_reader
 from aioum_node.settings import Settings, load_settings
 from aioum_node.storage import EvidenceReader, opened_reader
 from aioum_node.store.port import StoredSession
@@ -44,7 +47,7 @@ def export_package(*, session: str, node_dir: Path, claim: str, narrative: str) 
         InvalidInput: `session-id-invalid`, or as `build_package`.
         AioumError: `store-failed`.
     """
-    settings = Settings(node_dir=node_dir)
+    settings = load_settings(flags={"node_dir": node_dir, "store": "sqlite"})
     return asyncio.run(_package(settings, session=session, claim=claim, narrative=narrative))
 
 
@@ -70,7 +73,16 @@ def export_shared_package(
 async def _package(settings: Settings, *, session: str, claim: str, narrative: str) -> dict[str, JsonValue]:
     async with opened_reader(settings) as reader:
         stored = await find_session(reader, session)
-        return await assemble(reader, stored, claim=claim, narrative=narrative)
+        logged = await _logged(settings, stored) if keeps_log(settings) else None
+        return await assemble(reader, stored, claim=claim, narrative=narrative, logged=logged)
+
+
+async def _logged(settings: Settings, stored: StoredSession) -> Membership | None:
+    try:
+        return await log_reader(settings).membership(stored.facts.channel_id)
+    except AioumError:
+        # The package stands without it, and may be needed within a dispute's window.
+        return None
 
 
 async def find_session(reader: EvidenceReader, session: str) -> StoredSession:
@@ -103,7 +115,13 @@ async def find_session(reader: EvidenceReader, session: str) -> StoredSession:
 
 
 async def assemble(
-    reader: EvidenceReader, stored: StoredSession, *, claim: str, narrative: str, sign: Sign | None = None
+    reader: EvidenceReader,
+    stored: StoredSession,
+    *,
+    claim: str,
+    narrative: str,
+    sign: Sign | None = None,
+    logged: Membership | None = None,
 ) -> dict[str, JsonValue]:
     """The package of one session.
 
@@ -114,6 +132,7 @@ async def assemble(
         narrative: free text.
         sign: the receipt signer; without it the package has no receipts and no statement. Signatures are
             deterministic, so these are the very words that the client got.
+        logged: that the session is in the transparency log, once it is.
 
     Raises:
         Refused: `session-suspect`, where it is to be signed.
@@ -152,6 +171,7 @@ async def assemble(
         receipts=receipts,
         statement=statement,
         submissions=await _submissions(reader, stored, calls, len(entries)),
+        log=None if logged is None else logged.to_json(),
     )
 
 

@@ -19,10 +19,11 @@ from aioum.core.errors import ChainError, ConfigError, InvalidInput
 from aioum.core.hextext import address, address_text, to_hex
 from aioum.core.payment import Terms, terms_hash
 from aioum.core.types import Address, Bytes32
-from aioum_node.card_builder import CardFacts, TokenFacts
+from aioum_node.card_builder import CardFacts, LogFacts, TokenFacts
 from aioum_node.cards import Offer
 from aioum_node.disputes.terms import dispute_terms
 from aioum_node.keys.identity import Identity, write_private
+from aioum_node.log.identity import LogIdentity
 from aioum_node.settings import Settings
 
 REGISTRATION_FILE: Final = "registration.json"
@@ -61,9 +62,13 @@ def deployment_of(settings: Settings) -> Deployment:
 
 
 async def read_card_facts(
-    settings: Settings, deployment: Deployment, chain: Chain, identity: Identity
+    settings: Settings,
+    deployment: Deployment,
+    chain: Chain,
+    identity: Identity,
+    log: LogIdentity | None = None,
 ) -> CardFacts:
-    """What the card says about contracts and token.
+    """What the card says about contracts, token and transparency log.
 
     Raises:
         ConfigError: `token-unknown`.
@@ -77,6 +82,7 @@ async def read_card_facts(
         service_registry=chain.service_registry,
         payment_manager=chain.payment_manager,
         token=TokenFacts(token, await chain.token_symbol(token), await chain.token_decimals(token)),
+        log=None if log is None else LogFacts(log.origin, log.key.public_key),
     )
 
 

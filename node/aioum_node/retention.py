@@ -1,9 +1,11 @@
-"""Retention: transcripts go when they are settled, released and old enough, and never before (PROTOCOL 2)."""
+"""Retention: transcripts go when they are settled, released, logged and old enough, and never before
+(PROTOCOL 2).
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 import structlog
@@ -12,16 +14,26 @@ from aioum.core.errors import AioumError
 from aioum.core.ledger import Phase
 from aioum.core.types import ChannelId
 from aioum_node.loops import LoopObserver, Unobserved
-from aioum_node.store.port import Store
+from aioum_node.store.port import Store, StoredSession
 
 _SESSIONS_PER_ROUND: Final = 200
 
 _log = structlog.get_logger(__name__)
 
 
-async def remove_old(store: Store, *, now_ms: int, retention_ms: int) -> list[ChannelId]:
+MayForget = Callable[[StoredSession], Awaitable[bool]]
+
+
+async def forget_any(stored: StoredSession) -> bool:
+    """Nothing but age and held money keeps a session."""
+    return True
+
+
+async def remove_old(
+    store: Store, *, now_ms: int, retention_ms: int, may_forget: MayForget = forget_any
+) -> list[ChannelId]:
     """Remove sessions that were finalized more than `retention_ms` ago and of which nothing is held, at most
-    200; returns which.
+    200; returns which. Those that `may_forget` keeps stay, and so does what is behind 200 of them.
 
     Raises:
         AioumError: `store-failed`.
@@ -29,9 +41,12 @@ async def remove_old(store: Store, *, now_ms: int, retention_ms: int) -> list[Ch
     old = await store.sessions(
         (Phase.FINAL,), finalized_before_ms=now_ms - retention_ms, limit=_SESSIONS_PER_ROUND
     )
+    removed = []
     for stored in old:
-        await store.delete(stored.facts.channel_id)
-    return [stored.facts.channel_id for stored in old]
+        if await may_forget(stored):
+            await store.delete(stored.facts.channel_id)
+            removed.append(stored.facts.channel_id)
+    return removed
 
 
 class RetentionLoop:
@@ -44,6 +59,7 @@ class RetentionLoop:
         now_ms: unix milliseconds.
         on_removed: told each channel that was removed.
         observer: told how the rounds of `run` fare.
+        may_forget: asked of each; the log keeps what is not in it yet.
     """
 
     def __init__(
@@ -55,8 +71,10 @@ class RetentionLoop:
         now_ms: Callable[[], int],
         on_removed: Callable[[ChannelId], None] = lambda channel_id: None,
         observer: LoopObserver | None = None,
+        may_forget: MayForget = forget_any,
     ) -> None:
         self._store = store
+        self._may_forget = may_forget
         self._retention_ms = retention_ms
         self._interval_seconds = interval_seconds
         self._now_ms = now_ms
@@ -81,12 +99,22 @@ class RetentionLoop:
             AioumError: `store-failed`.
         """
         total = 0
+        kept: set[ChannelId] = set()
+
+        async def may_forget(stored: StoredSession) -> bool:
+            is_free = await self._may_forget(stored)
+            if not is_free:
+                kept.add(stored.facts.channel_id)
+            return is_free
+
         while removed := await remove_old(
-            self._store, now_ms=self._now_ms(), retention_ms=self._retention_ms
+            self._store, now_ms=self._now_ms(), retention_ms=self._retention_ms, may_forget=may_forget
         ):
             for channel_id in removed:
                 self._on_removed(channel_id)
             total += len(removed)
         if total:
             _log.info("transcripts-removed", sessions=total)
+        if kept:
+            _log.warning("transcripts-wait-for-log", sessions=len(kept))
         return total

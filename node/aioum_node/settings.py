@@ -25,6 +25,7 @@ from aioum.core.errors import ConfigError
 from aioum_node.settings_chain import ChainSettings
 from aioum_node.settings_disputes import DisputeSettings
 from aioum_node.settings_limits import LimitSettings
+from aioum_node.settings_log import TransparencyLogSettings
 from aioum_node.settings_signer import RetiredKey, SignerSettings
 
 CONFIG_FILE: Final = "node.toml"
@@ -102,7 +103,7 @@ class DeterministicSettings(BaseModel):
     uri: str | None = None
 
 
-class Settings(ChainSettings, DisputeSettings, LimitSettings):
+class Settings(ChainSettings, DisputeSettings, TransparencyLogSettings, LimitSettings):
     """Everything that can be configured; `settings_table` documents it."""
 
     model_config = SettingsConfigDict(env_prefix=ENVIRONMENT_PREFIX, extra="forbid", frozen=True)
@@ -359,10 +360,9 @@ def settings_table() -> str:
     return "\n".join(lines) + "\n"
 
 
-def _groups(name: str) -> tuple[bool, bool, bool]:
-    groups = (LimitSettings, ChainSettings, DisputeSettings)
-    limits, chain, disputes = (name in group.model_fields for group in groups)
-    return limits, chain, disputes
+def _groups(name: str) -> tuple[bool, ...]:
+    groups = (LimitSettings, ChainSettings, TransparencyLogSettings, DisputeSettings)
+    return tuple(name in group.model_fields for group in groups)
 
 
 def _shown(value: Any) -> str:

@@ -16,8 +16,10 @@ from aioum.chain.journal import SqliteTransactionJournal, TransactionJournal
 from aioum.core.errors import AioumError, ConfigError
 from aioum.core.ledger import Limits
 from aioum.core.types import Bytes32, ChannelId
+from aioum.log.publish import CheckpointRegister
 from aioum_node.fsck import Report, check_whole
-from aioum_node.leases import LeaseKeeper
+from aioum_node.leases import Lease, LeaseKeeper
+from aioum_node.log.shared import SharedLog
 from aioum_node.restored.watermark import Watermark
 from aioum_node.secret_files import read_secret
 from aioum_node.settings import Settings
@@ -53,6 +55,21 @@ class NodeStore(Store, IncarnationStore, Protocol):
 
         Raises:
             AioumError: `store-failed`.
+        """
+        ...
+
+    def shared_log(
+        self, origin: str, held: Callable[[], Lease | None], former: CheckpointRegister
+    ) -> SharedLog | None:
+        """What processes that share the store have of their log in common.
+
+        Args:
+            origin: the log's name.
+            held: the lease of whoever may write it, while this process has it.
+            former: the node's own register, which counts until the shared one has something.
+
+        Returns:
+            None where nobody shares the store, and the node's own register has to do.
         """
         ...
 
@@ -169,6 +186,10 @@ class Sending:
     def is_held(self) -> bool:
         """Whether this process may send now."""
         return self.keeper is None or self.keeper.lease is not None
+
+    def lease(self) -> Lease | None:
+        """The lease to send while it is surely held; None also where no lease is needed."""
+        return None if self.keeper is None else self.keeper.lease
 
     def exclusive(self, work: Work) -> Work:
         """The same work, done only while this process may send."""

@@ -82,6 +82,7 @@ class World:
                 "opening_wait_seconds": 10,
                 "settle_interval_seconds": 0.1,
                 "tools": TOOLS,
+                "transparency_log_interval_seconds": 0.1,
                 "watch_interval_seconds": 0.1,
                 **changes,
             }

@@ -234,6 +234,13 @@ async def paths_of_a_healthy_node(world: World, node: RunningNode, buyer: Watche
     on_chain = await world.chain.session(session.channel_id)
     assert on_chain is not None
     assert (on_chain.settled, on_chain.call_count) == (10, 4)
+    log = f"{node.url}/log"
+    while (proof := await buyer.get(f"{log}/proof/0x{session.channel_id.hex()}")).status == 404:
+        await asyncio.sleep(0.05)
+    assert proof.json["proof"]["index"] == 0
+    assert (await buyer.get(f"{log}/checkpoint")).status == 200
+    assert (await buyer.get(f"{log}/tile/entries/000.p/1")).status == 200
+    assert (await buyer.get(f"{log}/tile/0/000.p/2")).code == "log-resource-missing"
 
     await node.store.update(signed.channel_id, suspect, 0)
     for path in ("/calls", "/statement"):
@@ -241,7 +248,7 @@ async def paths_of_a_healthy_node(world: World, node: RunningNode, buyer: Watche
 
 
 async def paths_of_a_node_that_lost_something(world: World, buyer: Watched, session: Opened) -> None:
-    """Answers of a node whose receipt key was exchanged, and whose chain is away."""
+    """Answers of a node whose receipt key was exchanged, whose chain is away, and that keeps no log."""
     stranger = Opened(session.channel_id, session.transaction, STRANGER)
     async with world.node() as node:
         world.endpoint.faults.update(dict.fromkeys(world.endpoint.seen, Fault.LOST))
@@ -257,7 +264,8 @@ async def paths_of_a_node_that_lost_something(world: World, buyer: Watched, sess
             assert (await buyer.pay(node, session, 9_000_000, "echo")).code == "not-ready"
         finally:
             world.endpoint.faults.clear()
-    async with world.node(LocalKey(secrets.token_bytes(32))) as node:
+    async with world.node(LocalKey(secrets.token_bytes(32)), transparency_log=False) as node:
+        assert (await buyer.get(f"{node.url}/log/checkpoint")).code == "log-not-kept"
         for path in ("", "/calls", "/statement"):
             assert (await buyer.read(node, session, path)).code == "terms-not-ours"
         assert (await buyer.close(node, session, 1)).code == "terms-not-ours"

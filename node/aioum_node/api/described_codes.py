@@ -47,7 +47,16 @@ ANYWHERE: Final[Mapping[str, int]] = {
 _READ: Final = ("read-access-missing", "read-access-malformed", "read-access-expired", "read-access-too-long")
 _KNOWN_SESSION: Final = ("channel-not-found", "session-elsewhere", "terms-not-ours", "store-busy")
 _ELSEWHERE: Final = frozenset(
-    {*(ANYWHERE.keys() - {"rate-limited"}), *_READ, "card-unknown", "call-count-mismatch", "nothing-recorded"}
+    {
+        *(ANYWHERE.keys() - {"rate-limited"}),
+        *_READ,
+        "call-count-mismatch",
+        "card-unknown",
+        "log-not-kept",
+        "log-resource-missing",
+        "nothing-recorded",
+        "session-not-logged",
+    }
 )
 """Rows of the edge's table that no paid call gets."""
 
@@ -91,6 +100,9 @@ CODES: Final[Mapping[str, Mapping[str, int]]] = {
         "call-count-mismatch", "session-suspect", "request-timeout", "request-too-large", "json-too-large"
     )
     | dict.fromkeys(("body-malformed", "close-request-malformed", *JSON_CODES), 400),
+    "readCheckpoint": _rows("log-not-kept", "log-resource-missing"),
+    "readTile": _rows("log-not-kept", "log-resource-missing") | {"tile-path-malformed": 400},
+    "readLogProof": _rows("log-not-kept", "session-not-logged") | {"hex-invalid": 400, "log-unreadable": 500},
     "describeApi": {},
     "checkHealth": {},
     "checkReadiness": {},

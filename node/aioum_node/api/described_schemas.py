@@ -38,6 +38,16 @@ def _path(name: str, schema: JsonObject, description: str) -> JsonObject:
 TOOL_ID: Final = _path("toolId", {"type": "string", "pattern": TOOL_ID_PATTERN}, "id of a tool of the card")
 DESCRIPTOR_HASH: Final = _path("descriptorHash", _HASH, "keccak256 of the card's canonical JSON")
 CHANNEL_ID: Final = _path("channelId", _HASH, "the session")
+# A place begins with no group of zeros, and a partial tile has fewer than 256 hashes.
+_TILE_PATTERN: Final = (
+    r"^(entries|[0-7])/(x(00[1-9]|0[1-9][0-9]|[1-9][0-9]{2})/(x[0-9]{3}/){0,3})?[0-9]{3}"
+    r"(\.p/([1-9][0-9]?|1[0-9]{2}|2[0-4][0-9]|25[0-5]))?$"
+)
+TILE: Final = _path(
+    "path",
+    {"type": "string", "pattern": _TILE_PATTERN},
+    "level and place, such as `0/x001/234` or `entries/000.p/7`",
+)
 NEWEST_RECEIPT: Final[JsonObject] = {
     "name": RECEIPT_HEADER,
     "in": "header",
@@ -170,6 +180,14 @@ CLOSED: Final = _object(
         "phase": {"enum": [phase.value for phase in Phase]},
         "statement": {"anyOf": [STATEMENT, {"type": "null"}]},
         "transaction": {"anyOf": [_HASH, {"type": "null"}]},
+    }
+)
+LOG_PROOF: Final = _object(
+    {
+        "checkpoint": _TEXT,
+        "proof": _object(
+            {"entry": {"type": "object"}, "hashes": {"type": "array", "items": _HASH}, "index": _COUNT}
+        ),
     }
 )
 HEALTH: Final = _object({"status": {"const": "ok"}})

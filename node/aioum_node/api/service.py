@@ -12,6 +12,7 @@ from aioum.core.errors import AioumError, Refused
 from aioum.core.hextext import address_text, bytes32
 from aioum.core.types import Address
 from aioum.core.wire import JsonObject
+from aioum_node.api.log import LogRoutes
 from aioum_node.api.openapi import OPENAPI_PATH, openapi_bytes
 from aioum_node.api.problems import refusal, status_of
 from aioum_node.api.sessions import SessionRoutes
@@ -77,7 +78,12 @@ class ServiceRoutes:
 
 
 def public_application(
-    service: ServiceRoutes, tools: ToolRoutes, sessions: SessionRoutes, *, max_request_bytes: int
+    service: ServiceRoutes,
+    tools: ToolRoutes,
+    sessions: SessionRoutes,
+    log: LogRoutes,
+    *,
+    max_request_bytes: int,
 ) -> web.Application:
     """The public port's application."""
     application = web.Application(middlewares=[_problems], client_max_size=max_request_bytes)
@@ -90,6 +96,10 @@ def public_application(
             web.get("/sessions/{channel_id}/calls", sessions.calls),
             web.get("/sessions/{channel_id}/statement", sessions.statement),
             web.post("/sessions/{channel_id}/close", sessions.close),
+            web.get("/log/checkpoint", log.checkpoint),
+            # Also a path with a line break: what is wrong with it, the handler says.
+            web.get(r"/log/tile/{path:[\s\S]+}", log.tile),
+            web.get("/log/proof/{channel_id}", log.proof),
             web.get(OPENAPI_PATH, service.openapi),
             web.get("/healthz", service.health),
             web.get("/readyz", service.ready),

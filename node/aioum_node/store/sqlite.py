@@ -26,6 +26,8 @@ from aioum.core.ledger import (
 )
 from aioum.core.submission.envelope import Envelope
 from aioum.core.types import Bytes32, ChannelId
+from aioum.log.publish import CheckpointRegister
+from aioum_node.leases import Lease
 from aioum_node.store.answering import Cover
 from aioum_node.store.incarnations import INCARNATION_BYTES, Beginning, StoreMark, read_mark, require_whole
 from aioum_node.store.live import Snapshot
@@ -93,6 +95,9 @@ class SqliteStore:
     async def agreed_secret(self, own: bytes) -> bytes:
         """See `NodeStore.agreed_secret`; nobody shares this store."""
         return own
+
+    def shared_log(self, origin: str, held: Callable[[], Lease | None], former: CheckpointRegister) -> None:
+        """See `NodeStore.shared_log`; nobody shares this store."""
 
     @property
     def waiting_steps(self) -> int:

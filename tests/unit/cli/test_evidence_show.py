@@ -7,7 +7,9 @@ from aioum.cli.main import main
 from aioum.core.evidence import disclose, package_bytes
 from aioum.core.hashing import keccak256
 from aioum.core.hextext import to_hex
+from tests.unit.log.samples import ORIGIN
 from tests.unit.verify.honest import CHARGES, Honest
+from tests.unit.verify.logged import log_member
 
 HONEST = Honest()
 
@@ -29,6 +31,21 @@ def test_a_package_is_summarized_in_numbers(package_file: Path, capsys: pytest.C
     assert summary["tools"] == {"clock": 1, "uppercase": 5}
     assert summary["charged"] == summary["statedSpent"] == summary["highestVoucher"] == str(sum(CHARGES))
     assert summary["evidenceHash"] == to_hex(keccak256(package_file.read_bytes()))
+
+
+def test_the_place_in_a_log_is_shown_and_a_proof_that_is_none_is_not(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "logged.json"
+    for log, shown in (
+        (log_member(HONEST), {"origin": ORIGIN, "index": 5, "size": 11}),
+        ({"checkpoint": "…"}, None),
+    ):
+        path.write_bytes(package_bytes(HONEST.package(log=log)))
+        assert main(["evidence", "show", str(path), "--json"]) == 0
+        assert json.loads(capsys.readouterr().out)["log"] == shown
+        assert main(["evidence", "show", str(path)]) == 0
+        assert (f"entry 5 of 11 in {ORIGIN}" in capsys.readouterr().out) == (shown is not None)
 
 
 def test_a_person_is_told_that_nothing_was_checked(

@@ -12,6 +12,7 @@ from aioum.core.errors import AioumError
 from aioum.core.hashing import keccak256
 
 ADDRESS = "0x" + "11" * 20
+LOG = {"origin": "example.com/log", "publicKey": "A" * 43 + "="}
 
 
 def _card() -> dict[str, Any]:
@@ -37,6 +38,14 @@ def test_a_card_is_read_with_its_defaults_and_unknown_members_are_left_to_the_js
     assert read.tool("absent") is None
 
 
+def test_a_card_names_the_log_and_its_key() -> None:
+    assert card.parse_card(_card()).log is None
+    read = card.parse_card(_card() | {"log": LOG, "maxLogDelaySeconds": 60})
+    assert read.log is not None
+    assert (read.log.origin, read.log.public_key) == ("example.com/log", bytes(32))
+    assert read.max_log_delay_seconds == 60
+
+
 def test_only_tools_of_a_deterministic_service_that_are_not_exempted_are_reexecutable() -> None:
     plain = card.parse_card(_card())
     assert not plain.reexecutable("wordcount")
@@ -59,6 +68,15 @@ def test_only_tools_of_a_deterministic_service_that_are_not_exempted_are_reexecu
         lambda c: c["tools"][1].update(id="wordcount"),
         lambda c: c.update(deterministic={"kind": "magic"}),
         lambda c: c["token"].update(decimals="6"),
+        # A log goes with the delay that is promised for it.
+        lambda c: c.update(log=LOG),
+        lambda c: c.update(maxLogDelaySeconds=3_600),
+        lambda c: c.update(log=LOG, maxLogDelaySeconds=0),
+        lambda c: c.update(log=LOG | {"origin": ""}, maxLogDelaySeconds=3_600),
+        lambda c: c.update(log=LOG | {"publicKey": "A" * 43}, maxLogDelaySeconds=3_600),
+        lambda c: c.update(log=LOG | {"publicKey": 7}, maxLogDelaySeconds=3_600),
+        # The same 32 bytes, spelled with a stray bit.
+        lambda c: c.update(log=LOG | {"publicKey": LOG["publicKey"][:-2] + "B="}, maxLogDelaySeconds=3_600),
     ],
 )
 def test_a_wrong_card_is_refused(change: Callable[[dict[str, Any]], object]) -> None:

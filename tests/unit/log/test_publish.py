@@ -8,7 +8,7 @@ from aioum.core.errors import AioumError
 from aioum.log.checkpoint import Checkpoint, read_checkpoint
 from aioum.log.files import LogFolder, published_note
 from aioum.log.fsck import fsck
-from aioum.log.publish import FileRegister, publish
+from aioum.log.publish import FileRegister, follow, publish
 from aioum.log.static import show
 from tests.unit.log.samples import KEY, ORIGIN, OTHER_KEY, entries, opened, reader, verified
 
@@ -130,6 +130,42 @@ async def test_of_two_writers_with_copies_of_one_log_one_publishes(shop: Shop) -
         assert lost[0].code in ("checkpoint-conflict", "log-forked")
         loser = one if outcomes[0] is lost[0] else other
         assert await refused(shop, loser) == "log-forked"
+
+
+async def test_a_copy_shows_what_another_writer_committed_to_once_it_has_as_much(shop: Shop) -> None:
+    keys = [KEY.public_key]
+    with opened(shop.log) as log, opened(shop.path / "log-copy") as copy:
+        assert await follow(copy, shop.register, keys) is None
+        log.append(entries(0, 300))
+        checkpoint = await shop.publish(log)
+        copy.append(entries(0, 200))
+        assert await follow(copy, shop.register, keys) is None
+        assert published_note(copy.path) is None
+        copy.append(entries(200, 310))
+        for _ in range(2):
+            assert await follow(copy, shop.register, keys) == checkpoint
+            assert published_note(copy.path) == published_note(log.path)
+    assert await reader(shop.path / "log-copy").root(300) == checkpoint.root
+
+
+async def test_a_copy_of_another_history_or_beyond_the_register_shows_nothing_more(shop: Shop) -> None:
+    keys = [KEY.public_key]
+    with opened(shop.log) as log, opened(shop.path / "log-copy") as copy:
+        log.append(entries(0, 10))
+        await shop.publish(log)
+        copy.append(entries(1, 11))
+        with pytest.raises(AioumError) as forked:
+            await follow(copy, shop.register, keys)
+        assert published_note(copy.path) is None
+        shop.backup("apart")
+        log.append(entries(10, 20))
+        await shop.publish(log)
+        shop.restore("apart")
+        before = published_note(log.path)
+        with pytest.raises(AioumError) as rolled_back:
+            await follow(log, shop.register, keys)
+        assert published_note(log.path) == before
+    assert (forked.value.code, rolled_back.value.code) == ("log-forked", "register-rolled-back")
 
 
 async def test_a_writer_that_read_the_register_before_another_wrote_it_is_refused(shop: Shop) -> None:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 from aioum.core.card import descriptor_hash, parse_card
 from aioum.core.errors import AioumError, ConfigError
 from aioum.core.types import Address
-from aioum_node.card_builder import CardFacts, TokenFacts, build_card
+from aioum_node.card_builder import CardFacts, LogFacts, TokenFacts, build_card
 from aioum_node.cards import Offer
 from aioum_node.service import ToolFunction, load_tools
 from aioum_node.settings import DeterministicSettings, Settings, ToolSettings
@@ -45,9 +46,22 @@ def plain(text: str) -> str:
     return text
 
 
-async def card_of(settings: Settings, functions: Sequence[ToolFunction] = ()) -> Offer:
+async def card_of(
+    settings: Settings, functions: Sequence[ToolFunction] = (), facts: CardFacts = FACTS
+) -> Offer:
     async with load_tools(settings, functions) as box:
-        return build_card(settings, box.tools, FACTS)
+        return build_card(settings, box.tools, facts)
+
+
+async def test_a_log_and_its_delay_are_promised_only_by_an_operator_who_keeps_one() -> None:
+    settings = Settings(max_log_delay_seconds=600)
+    facts = replace(FACTS, log=LogFacts("operator.example/log", b"\x07" * 32))
+    promised = (await card_of(settings, [now], facts)).card
+    assert promised.log is not None
+    assert (promised.log.origin, promised.log.public_key) == ("operator.example/log", b"\x07" * 32)
+    assert promised.max_log_delay_seconds == 600
+    silent = (await card_of(settings, [now])).card
+    assert (silent.log, silent.max_log_delay_seconds) == (None, None)
 
 
 async def test_card_says_what_tools_and_settings_say() -> None:

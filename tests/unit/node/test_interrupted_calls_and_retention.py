@@ -2,6 +2,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
 from aioum.core.ledger import Limits, Phase, finalize
 from aioum.core.merkle import root_of
@@ -10,6 +11,7 @@ from aioum.core.transcript import frontier_root, node_hash
 from aioum.core.types import ChannelId
 from aioum_node.interrupted_calls import interrupt_session, recover_interrupted
 from aioum_node.retention import RetentionLoop, remove_old
+from aioum_node.store.port import StoredSession
 from aioum_node.store.sqlite import STORE_FILE, SqliteStore
 from tests.pens import Pen
 from tests.unit.node.store.conformance import admitted
@@ -104,6 +106,32 @@ async def test_a_transcript_is_kept_for_as_long_as_money_of_its_session_is_held(
     assert await remove_old(store, now_ms=later, retention_ms=RETENTION_MS) == [channel(250)]
     assert await remove_old(store, now_ms=later, retention_ms=RETENTION_MS) == []
     assert len(await store.held()) == 249
+
+
+async def test_old_sessions_that_the_log_still_needs_stay_and_the_others_go(store: SqliteStore) -> None:
+    for number in range(1, 6):
+        await store.open(facts(number), opened(number), NOW_MS)
+        await store.update(channel(number), finalize, NOW_MS)
+        await store.released(channel(number))
+    logged = {channel(2), channel(4)}
+
+    async def is_logged(stored: StoredSession) -> bool:
+        return stored.facts.channel_id in logged
+
+    loop = RetentionLoop(
+        store=store,
+        retention_ms=RETENTION_MS,
+        interval_seconds=60,
+        now_ms=lambda: NOW_MS + RETENTION_MS + 1,
+        may_forget=is_logged,
+    )
+    with capture_logs() as entries:
+        assert await loop.run_once() == 2
+    assert [entry["sessions"] for entry in entries if entry["event"] == "transcripts-wait-for-log"] == [3]
+    left = await store.sessions(tuple(Phase))
+    assert [stored.facts.channel_id for stored in left] == [channel(1), channel(3), channel(5)]
+    logged.update(channel(number) for number in range(1, 6))
+    assert await loop.run_once() == 3
 
 
 async def test_one_round_removes_everything_that_is_old_enough_and_tells_each(store: SqliteStore) -> None:

@@ -515,15 +515,6 @@ async def test_a_disclosed_package_that_shows_nothing_fails() -> None:
     }
 
 
-async def test_evidence_that_this_version_cannot_judge_is_named() -> None:
-    package = {**HONEST.package(), "log": {"checkpoint": "…"}}
-
-    report = await judge(package, HONEST.chain())
-
-    assert report.exit_code == 0
-    assert row(report, "log").codes == ("unsupported-evidence",)
-
-
 async def test_a_channel_without_terms_has_no_receipt_signer_and_needs_no_root() -> None:
     session = HONEST.session(
         terms_hash=ZERO_BYTES32, service_id=0, operator=bytes(20), commit_required=False, root=ZERO_BYTES32,

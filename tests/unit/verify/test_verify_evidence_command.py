@@ -14,7 +14,10 @@ import pytest
 from aioum.core.evidence import package_bytes
 from aioum.core.submission.framing import encode_base64
 from aioum.replay.paid.export import export_replay
+from tests.unit.log.memberships import logged
+from tests.unit.log.samples import ORIGIN, OTHER_KEY
 from tests.unit.verify.honest import COMMAND, SEATS, Honest, edited, read
+from tests.unit.verify.logged import entry, in_log
 from tests.unit.verify.tampering import CASES
 
 HONEST = Honest()
@@ -252,3 +255,19 @@ def test_help_answers_without_loading_chain_libraries(run: Run) -> None:
 
     assert (result.returncode, result.stderr) == (0, b"")
     assert b"Exit codes: 0 nothing failed" in result.stdout
+
+
+def test_a_log_that_the_verifier_names_counts_in_place_of_the_cards(run: Run, tmp_path: Path) -> None:
+    honest, path = in_log(), tmp_path / "logged.json"
+    rotated = logged(entry(honest).to_bytes(), key=OTHER_KEY).to_json()
+    path.write_bytes(package_bytes(honest.package(log=rotated)))
+    named = ("--log-origin", ORIGIN, "--log-key", encode_base64(OTHER_KEY.public_key))
+
+    by_card = run(path, "--offline", "--json")
+    by_verifier = run(path, "--offline", "--json", *named)
+    by_half = run(path, "--offline", *named[:2])
+
+    assert (by_card.returncode, statuses(by_card)["log"]) == (1, "fail")
+    assert (by_verifier.returncode, statuses(by_verifier)["log"]) == (0, "na")
+    assert json.loads(by_verifier.stdout)["checks"][-1]["details"]["namedBy"] == "verifier"
+    assert by_half.returncode == 2

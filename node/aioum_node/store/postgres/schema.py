@@ -222,7 +222,21 @@ _HOLDS: Final = (
     """,
 )
 
-MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (_INITIAL, _LIVES, _CHALLENGES, _HOLDS)
+_CHECKPOINTS: Final = (
+    # The newest checkpoint of a transparency log; what was there once is only ever followed by a longer one.
+    "CREATE TABLE log_checkpoints (origin text PRIMARY KEY, note bytea NOT NULL)",
+    # Its entries. Those that the checkpoint does not count were put there by a process that came no further.
+    """
+    CREATE TABLE log_entries (
+        origin text NOT NULL,
+        place bigint NOT NULL,
+        entry bytea NOT NULL,
+        PRIMARY KEY (origin, place)
+    )
+    """,
+)
+
+MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (_INITIAL, _LIVES, _CHALLENGES, _HOLDS, _CHECKPOINTS)
 """Statements by version: the first makes version 1. Only ever appended to."""
 
 CURRENT_VERSION: Final = len(MIGRATIONS)

@@ -23,9 +23,11 @@ from aioum.core.ledger import (
 )
 from aioum.core.submission.envelope import Envelope
 from aioum.core.types import Bytes32, ChannelId
+from aioum.log.publish import CheckpointRegister
 from aioum_node.leases import Lease
 from aioum_node.store.incarnations import INCARNATION_BYTES, Beginning, StoreMark
 from aioum_node.store.port import Equivocation, SessionFacts, StoredSession
+from aioum_node.store.postgres.checkpoints import PostgresLog
 from aioum_node.store.postgres.driver import DRIVER_ERRORS, Connection, Connections, store_failed
 from aioum_node.store.postgres.group import Group
 from aioum_node.store.postgres.journal import PostgresTransactionJournal
@@ -115,6 +117,12 @@ class PostgresStore:
     def journal(self, held: Callable[[], Lease | None]) -> PostgresTransactionJournal:
         """The transaction journal beside the sessions; see there for `held`."""
         return PostgresTransactionJournal(self._connections, held)
+
+    def shared_log(
+        self, origin: str, held: Callable[[], Lease | None], former: CheckpointRegister
+    ) -> PostgresLog:
+        """See `NodeStore.shared_log`."""
+        return PostgresLog(self._connections, origin, held, former)
 
     @property
     def waiting_steps(self) -> int:

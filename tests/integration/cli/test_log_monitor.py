@@ -1,0 +1,296 @@
+"""`aioum log monitor` follows real logs beside a real chain; each thing that a log can do wrong has its code.
+
+Moves time, so the devnet is its own.
+"""
+
+import json
+import signal
+import subprocess
+from asyncio import to_thread
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from aioum.chain.client import Chain
+from aioum.client.logs.auditing import Monitor
+from aioum.client.logs.followed import Followed
+from aioum.client.logs.peers import Peers
+from aioum.client.logs.state_folder import StateFolder
+from aioum.client.logs.web import open_web
+from aioum.core.errors import OutcomeUnknown
+from aioum.core.hextext import address_text, to_hex
+from aioum.core.types import Bytes32
+from aioum.devnet.running import RunningDevnet
+from aioum.log.checkpoint import Checkpoint, read_checkpoint, sign_checkpoint
+from aioum.log.monitor import WINDOW_BLOCKS, LogIdentity, read_state
+from tests.integration.cli.conftest import Shell
+from tests.integration.cli.kept_log import (
+    CAPTURED,
+    KEY,
+    ORIGIN,
+    Command,
+    KeptLog,
+    devnet_of_its_own,
+    entry_of,
+)
+from tests.integration.cli.monitored import (
+    NOWHERE,
+    card_of,
+    codes,
+    evidence,
+    following,
+    hanging,
+    hosted,
+    offer,
+    options,
+)
+from tests.integration.conftest import FundedAccount, RegisteredService
+
+
+@pytest.fixture(scope="module")
+def devnet(anvil: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningDevnet]:
+    with devnet_of_its_own(tmp_path_factory.mktemp("devnet")) as started:
+        yield started
+
+
+@pytest.fixture
+def log(chain: Chain, payer: FundedAccount, registered_service: RegisteredService, tmp_path: Path) -> KeptLog:
+    return KeptLog(chain, payer, registered_service, tmp_path / "log")
+
+
+@pytest.fixture
+def command(capsys: pytest.CaptureFixture[str], devnet: RunningDevnet, tmp_path: Path) -> Command:
+    return Command(capsys, devnet.deployment_file, tmp_path / "data")
+
+
+async def test_each_look_takes_up_where_the_last_one_ended(
+    log: KeptLog, command: Command, tmp_path: Path
+) -> None:
+    once = options(tmp_path, following(log))
+    log.append(await log.settle(2))
+    first = await to_thread(command.json, *once)
+    (path,) = (tmp_path / "state" / "operators").iterdir()
+    before = json.loads(path.read_bytes())
+    # Beyond the blocks that are searched twice.
+    await log.chain.rpc.request("anvil_mine", hex(2 * WINDOW_BLOCKS))
+    log.append(await log.settle())
+    await to_thread(command.json, *once)
+    second = await to_thread(command.json, *once)
+    after = json.loads(path.read_bytes())
+    assert (first["ok"], first["matched"]) == (True, 2)
+    assert (second["ok"], second["matched"], second["missing"]) == (True, 3, 0)
+    assert after["searched"]["number"] > before["searched"]["number"]
+    (checkpoint,) = (tmp_path / "state" / "checkpoints").iterdir()
+    assert read_checkpoint(checkpoint.read_bytes(), ORIGIN, KEY.public_key).size == 3
+    assert second["evidence"] == []
+
+
+async def test_a_session_that_a_followed_log_leaves_out_is_missing_until_it_is_there(
+    devnet: RunningDevnet, log: KeptLog, command: Command, tmp_path: Path
+) -> None:
+    once = options(tmp_path, {**following(log), "maxDelaySeconds": 0})
+    first, omitted, last = await log.settle(3)
+    log.append([first, last])
+    await devnet.increase_time(1)
+    look = await to_thread(command.json, *once, expect=1)
+    assert codes(look) == ["session-missing"]
+    assert look["remarks"][1]["facts"]["channelId"] == to_hex(omitted.channel_id)
+    again = await to_thread(command.json, *once, expect=1)
+    assert codes(again) == ["session-missing"]
+    log.append([omitted])
+    late = await to_thread(command.json, *once)
+    assert (late["ok"], late["missing"], late["matched"]) == (True, 0, 3)
+
+
+async def test_an_entry_that_comes_before_its_sessions_end_is_premature_until_the_end(
+    log: KeptLog, command: Command, tmp_path: Path
+) -> None:
+    once = options(tmp_path, following(log))
+    channel_id, root = await log.open(), Bytes32(b"\x05" * 32)
+    opened = await entry_of(log.chain, channel_id)
+    log.append([replace(opened, call_count=7, captured=CAPTURED, results_root=root)])
+    early = await to_thread(command.json, *once, expect=1)
+    assert (codes(early), early["early"]) == (["log-entry-premature"], 1)
+    await log.close(channel_id, root)
+    ended = await to_thread(command.json, *once, expect=1)
+    assert (codes(ended), ended["matched"], ended["early"]) == ([], 1, 0)
+    assert ended["evidence"] == early["evidence"]
+
+
+async def test_a_history_that_is_rewritten_between_two_looks_is_inconsistent(
+    log: KeptLog, command: Command, tmp_path: Path
+) -> None:
+    once = options(tmp_path, following(log))
+    sessions = await log.settle(3)
+    seen = log.append(sessions[:2])
+    assert codes(await to_thread(command.json, *once)) == []
+    shown = log.rewrite([sessions[1], sessions[0], sessions[2]])
+    look = await to_thread(command.json, *once, expect=1)
+    assert codes(look) == ["consistency-invalid"]
+    assert evidence(look)["checkpoints"] == [seen.decode(), shown.decode()]
+    # It stays so, and is kept once; the checkpoint that peers are shown is the one that was verified.
+    again = await to_thread(command.json, *once, expect=1)
+    assert (codes(again), again["evidence"]) == (["consistency-invalid"], look["evidence"])
+    (checkpoint,) = (tmp_path / "state" / "checkpoints").iterdir()
+    assert checkpoint.read_bytes() == seen
+    # The right history is followed again, and what was found is not forgotten.
+    log.rewrite(sessions)
+    back = await to_thread(command.json, *once, expect=1)
+    assert (codes(back), back["matched"], back["evidence"]) == ([], 3, look["evidence"])
+
+
+async def test_two_roots_of_one_size_are_a_split_view(log: KeptLog, command: Command, tmp_path: Path) -> None:
+    once = options(tmp_path, following(log))
+    sessions = await log.settle(2)
+    log.append(sessions)
+    assert codes(await to_thread(command.json, *once)) == []
+    log.rewrite(sessions[::-1])
+    look = await to_thread(command.json, *once, expect=1)
+    assert (codes(look), evidence(look)["code"]) == (["split-view"], "split-view")
+
+
+async def test_a_log_that_shows_less_than_before_is_late_at_first_and_rewound_after_the_delay(
+    devnet: RunningDevnet, log: KeptLog, command: Command, tmp_path: Path
+) -> None:
+    once = options(tmp_path, {**following(log), "maxDelaySeconds": 60})
+    sessions = await log.settle(3)
+    older = log.append(sessions[:2])
+    log.append(sessions[2:])
+    await log.anchor(2)
+    assert (await to_thread(command.json, *once))["remarks"] == []
+    (log.folder / "public" / "checkpoint").write_bytes(older)
+    behind = await to_thread(command.json, *once)
+    assert codes(behind, "pending") == ["checkpoint-behind"]
+    await devnet.increase_time(61)
+    assert codes(await to_thread(command.json, *once, expect=1)) == ["checkpoint-behind"]
+
+
+async def test_a_log_that_shows_less_than_is_anchored_does_not_match_its_anchor(
+    log: KeptLog, command: Command, tmp_path: Path
+) -> None:
+    once = options(tmp_path, following(log))
+    sessions = await log.settle(3)
+    older = log.append(sessions[:2])
+    log.append(sessions[2:])
+    await log.anchor()
+    assert (await to_thread(command.json, *once))["remarks"] == []
+    (log.folder / "public" / "checkpoint").write_bytes(older)
+    look = await to_thread(command.json, *once, expect=1)
+    assert (codes(look), evidence(look)["checkpoints"]) == (["anchor-mismatch"], [older.decode()])
+    # Without the files of what was shown before, nothing proves that it was the same log.
+    log.rewrite(sessions[:2])
+    shrunk = await to_thread(command.json, *once, expect=1)
+    assert codes(shrunk) == ["anchor-mismatch", "consistency-invalid"]
+
+
+async def test_a_log_of_another_name_in_its_place_has_changed_its_origin(
+    log: KeptLog, command: Command, tmp_path: Path
+) -> None:
+    once = options(tmp_path, following(log))
+    log.append(await log.settle())
+    assert codes(await to_thread(command.json, *once)) == []
+    note = sign_checkpoint(Checkpoint("other.example/log", 1, bytes(32)), KEY)
+    (log.folder / "public" / "checkpoint").write_bytes(note)
+    look = await to_thread(command.json, *once, expect=1)
+    assert (codes(look), evidence(look)["checkpoints"]) == (["origin-changed"], [note.decode()])
+
+
+async def test_a_card_says_where_the_log_is_and_a_new_card_may_not_name_another(
+    log: KeptLog, command: Command, tmp_path: Path
+) -> None:
+    log.append(await log.settle())
+    card: dict[str, Any] = card_of(log)
+    async with hosted(log.folder / "public", card) as url:
+        await offer(log, card, url)
+        named = ["--operator", log.operator, "--allow-private-addresses"]
+        audited = await to_thread(command.json, "audit", *named)
+        assert (audited["ok"], audited["matched"], audited["maxDelaySeconds"]) == (True, 1, 60)
+        assert [item["where"] for item in audited["logs"]] == [f"{url}/log"]
+        # What the registry names is not fetched from the own network, unless a person allows it.
+        refused = await to_thread(command.json, "audit", "--operator", log.operator, expect=1)
+        assert refused["remarks"][0]["facts"]["reason"] == "log-address-refused"
+        once = ["monitor", "--once", "--state", str(tmp_path / "state"), *named]
+        assert codes(await to_thread(command.json, *once)) == []
+        card["log"]["origin"] = "new.example/log"
+        await offer(log, card, url)
+        look = await to_thread(command.json, *once, expect=1)
+        assert codes(look).count("origin-changed") == 2  # by the card, and by what lies there
+        assert look["matched"] == 1
+
+
+async def test_who_cannot_be_reached_or_read_holds_up_no_other(
+    log: KeptLog, command: Command, tmp_path: Path
+) -> None:
+    log.append(await log.settle())
+    gone = {**following(log, NOWHERE), "operator": address_text(log.payer.key.address)}
+    lines = await to_thread(command.lines, *options(tmp_path, gone, following(log)), "--json", expect=1)
+    looks = {look["operator"]: look for look in map(json.loads, lines)}
+    assert codes(looks[gone["operator"]]) == ["log-unreachable"]
+    assert looks[log.operator]["ok"] is True
+    # A state that is damaged is an error, and no new beginning.
+    path = next((tmp_path / "state" / "operators").glob(f"*{log.operator}*"))
+    path.write_bytes(path.read_bytes()[:-1])
+    out, err = await to_thread(command.run, *options(tmp_path, gone, following(log)), expect=1)
+    assert f"✗ {gone['operator']}" in out
+    assert log.operator not in out
+    assert "[monitor-state-malformed]" in err
+
+
+async def test_a_look_that_takes_too_long_is_given_up(log: KeptLog, tmp_path: Path) -> None:
+    log.append(await log.settle())
+    identity = LogIdentity(ORIGIN, KEY.public_key)
+    async with hanging() as url, open_web() as web:
+        with StateFolder.open(tmp_path / "state") as folder:
+            monitor = Monitor(log.chain, folder, web, Peers((), web.named), 1, timeout_seconds=0.3)
+            operator = log.service.operator.key.address
+            with pytest.raises(OutcomeUnknown) as caught:
+                await monitor.look(Followed(operator, (f"{url}/log",), identity))
+            assert caught.value.code == "look-timeout"
+            seen = await monitor.look(Followed(operator, (str(log.folder),), identity))
+            assert (seen.ok, seen.state.counts.matched) == (True, 1)
+
+
+async def test_after_a_reorganization_every_entry_is_compared_anew(
+    log: KeptLog, command: Command, tmp_path: Path
+) -> None:
+    once = options(tmp_path, following(log))
+    log.append(await log.settle(2))
+    await to_thread(command.json, *once)
+    (path,) = (tmp_path / "state" / "operators").iterdir()
+    state = json.loads(path.read_bytes())
+    state["searched"]["hash"] = "0x" + "11" * 32
+    path.write_text(json.dumps(state))
+    before = path.read_bytes()
+    await to_thread(command.json, *options(tmp_path, following(log, NOWHERE)), expect=1)
+    assert read_state(path.read_bytes()) == read_state(before)
+    look = await to_thread(command.json, *options(tmp_path, following(log)))
+    assert codes(look, "note") == ["chain-reorganized", "anchor-absent"]
+    assert (look["ok"], look["matched"], look["missing"], look["early"]) == (True, 2, 0, 0)
+
+
+async def test_it_goes_on_until_it_is_stopped_and_says_what_changes(
+    log: KeptLog, shell: Shell, devnet: RunningDevnet, tmp_path: Path
+) -> None:
+    first, second = await log.settle(2)
+    log.append([first])
+    arguments = [item for item in options(tmp_path, following(log)) if item != "--once"]
+    deployment = ("--deployment", str(devnet.deployment_file))
+    process = shell.start(
+        "aioum", "log", *arguments, *deployment, "--json", "--interval", "1", stdout=subprocess.PIPE
+    )
+    try:
+        assert process.stdout is not None
+        looks = [json.loads(await to_thread(process.stdout.readline))]
+        log.append([second])
+        looks.append(json.loads(await to_thread(process.stdout.readline)))
+        process.send_signal(signal.SIGINT)
+        assert await to_thread(process.wait, 30) == 130
+    finally:
+        process.kill()
+        process.wait()
+        if process.stdout is not None:
+            process.stdout.close()
+    assert [look["matched"] for look in looks] == [1, 2]
