@@ -13,7 +13,7 @@ import signal
 import sqlite3
 import threading
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from aioum.chain.rpc import Rpc
 
@@ -68,6 +68,12 @@ class _WatchedConnection(sqlite3.Connection):
         if (change := _change(sql)) is not None:
             self._changes.append(change)
         return super().executemany(sql, *arguments)
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> Literal[False]:
+        if kind is None and self.in_transaction and self._changes:
+            # What a `with` block ends with commits out of sight.
+            self.execute("COMMIT")
+        return super().__exit__(kind, error, trace)
 
     def _step(self, changes: str, sql: str, *arguments: Any) -> sqlite3.Cursor:
         self.countdown.reach(f"before commit of {changes}")

@@ -129,6 +129,8 @@ class Shop:
         self.key = key
         self._program = program
         self.retention_ms = 7 * 24 * 3_600_000
+        # Its rounds come by the clock, so they would be other steps in each life of the same session.
+        self.keeps_log = False
         self._port = 0
         folder.mkdir(exist_ok=True)
 
@@ -259,6 +261,8 @@ class Shop:
                 "settle_interval_seconds": 0.1,
                 "transcript_retention_ms": self.retention_ms,
                 "retention_interval_seconds": 0.1,
+                "transparency_log": self.keeps_log,
+                "transparency_log_interval_seconds": 0.1,
             },
         }
 

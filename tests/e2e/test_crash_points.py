@@ -16,7 +16,10 @@ import pytest
 from aioum.chain.client import Chain
 from aioum.client import Closed, Marketplace, Offer, PaidSession
 from aioum.core.errors import OutcomeUnknown
+from aioum.core.types import ChannelId
+from aioum.log.fsck import fsck as log_fsck
 from aioum_node.fsck import fsck
+from aioum_node.log.reader import LogReader
 from tests.e2e.conftest import MakeMarketplace
 from tests.e2e.crashing_node import PRICE
 from tests.e2e.shop import Shop, until
@@ -127,6 +130,51 @@ async def test_node_killed_at_any_durable_step_of_retention_leaves_sessions_whol
         points.append(died_at)
         assert point < MOST_POINTS, points
     require_among(points, "sessions", "calls", "answers", "accounts")
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+async def test_node_killed_at_any_durable_step_of_logging_has_each_session_in_its_log_once(
+    shop: Shop, marketplace: MakeMarketplace, tmp_path: Path
+) -> None:
+    prepared = tmp_path / "prepared"
+    async with shop.running() as node, marketplace() as market:
+        ended = [await life(shop, market, node.url, name) for name in ("one", "other")]
+    shutil.copytree(shop.folder, prepared)
+    shop.keeps_log = True
+    log = shop.folder / "log"
+
+    async def logged() -> set[int]:
+        """The places of both sessions, once everybody can see them."""
+        reader = LogReader(log)
+        places: set[int] = set()
+        for session, _ in ended:
+
+            async def found(channel_id: ChannelId = session.channel_id) -> bool:
+                membership = await reader.membership(channel_id)
+                if membership is not None:
+                    places.add(membership.index)
+                return membership is not None
+
+            await until(found)
+        return places
+
+    points: list[str] = []
+    for point in itertools.count(1):
+        shutil.rmtree(shop.folder)
+        shutil.copytree(prepared, shop.folder)
+        died_at, logging = await shop.dies_at(point, logged(), from_start=True)
+        async with shop.running():
+            assert await logging == {0, 1}
+        report = log_fsck(log)
+        report.require_sound()
+        assert report.size == 2
+        if died_at is None:
+            break
+        points.append(died_at)
+        assert point < MOST_POINTS, points
+    require_among(points, "progress", "sessions")
+    assert {"before replace", "after replace", "before fsync", "after fsync"} <= set(points)
 
 
 def require_among(points: list[str], *tables: str) -> None:

@@ -131,6 +131,9 @@ def find_place(folder: Path, channel_id: ChannelId) -> int | None:
         return None
     connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
     try:
+        # Whoever writes may be about to make it.
+        if connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'sessions'").fetchone() is None:
+            return None
         return _find(connection, channel_id)
     finally:
         connection.close()
