@@ -105,7 +105,8 @@ class HttpTransport:
             ) from error
         except aiohttp.ClientPayloadError as error:
             raise OutcomeUnknown(f"the answer of {url} broke off", code="answer-truncated") from error
-        except (aiohttp.ClientError, OSError) as error:
+        except (aiohttp.ClientError, OSError, UnicodeError) as error:
+            # Of a name with an empty or too long label, Python's resolver says that it cannot be encoded.
             raise OutcomeUnknown(
                 f"{url}: {str(error) or type(error).__name__}",
                 code="node-unreachable",

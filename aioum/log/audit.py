@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Final
 
-from aioum.core.canonical import JsonValue
+from aioum.core.canonical import MAX_SAFE_INTEGER, JsonValue
 from aioum.core.errors import AioumError, InvalidInput, ProofInvalid
 from aioum.core.hextext import to_hex
 from aioum.core.merkle import verify_consistency
@@ -302,15 +302,18 @@ def judge_anchor(
         )
     facts: dict[str, JsonValue] = {
         "origin": shown.origin,
-        "size": shown.size,
+        "size": size_json(shown.size),
         "root": to_hex(shown.root),
-        "anchoredSize": anchored.size,
+        "anchoredSize": size_json(anchored.size),
         "anchoredRoot": to_hex(anchored.root),
     }
     if anchored.size > shown.size:
         text = f"{shown.origin} shows {shown.size} entries, {anchored.size} are anchored"
         return Remark("anchor-mismatch", Level.ALERT, text, facts)
-    if root is not None and root != anchored.root:
+    if anchored.size == shown.size:
+        root = shown.root
+    # Files can be anybody's: they accuse the log where they lead to what it signed.
+    if root is not None and root != anchored.root and _leads(root, anchored.size, shown, proof or ()):
         text = f"the first {anchored.size} entries of {shown.origin} are not those that are anchored"
         return Remark("anchor-mismatch", Level.ALERT, text, facts)
     try:
@@ -323,6 +326,11 @@ def judge_anchor(
     return None
 
 
+def size_json(size: int) -> JsonValue:
+    """A signed size among facts: text where it is beyond the integers of JSON."""
+    return size if size <= MAX_SAFE_INTEGER else str(size)
+
+
 def require_continues(first: Checkpoint, second: Checkpoint, proof: Sequence[bytes]) -> None:
     """Return if the second checkpoint's log begins with the first one's.
 
@@ -333,6 +341,14 @@ def require_continues(first: Checkpoint, second: Checkpoint, proof: Sequence[byt
         # Every log begins with nothing, and there is nothing to prove.
         return
     verify_consistency(first.size, second.size, first.root, second.root, proof, node_hash)
+
+
+def _leads(root: bytes, size: int, shown: Checkpoint, proof: Sequence[bytes]) -> bool:
+    try:
+        require_continues(Checkpoint(shown.origin, size, root), shown, proof)
+    except ProofInvalid:
+        return False
+    return True
 
 
 def _contradiction(logged: LoggedSession, expected: SessionEntry) -> Remark:

@@ -9,7 +9,7 @@ from aioum.core.errors import ProofInvalid
 from aioum.core.hextext import address_text, to_hex
 from aioum.core.submission.framing import encode_base64
 from aioum.core.types import Address
-from aioum.log.audit import Level, Remark, require_continues
+from aioum.log.audit import Level, Remark, require_continues, size_json
 from aioum.log.checkpoint import Checkpoint
 from aioum.log.monitor import LogIdentity, LogState
 
@@ -135,6 +135,7 @@ def _both(one: Checkpoint, other: Checkpoint) -> dict[str, JsonValue]:
     return {
         "origin": one.origin,
         "checkpoints": [
-            {"size": checkpoint.size, "root": to_hex(checkpoint.root)} for checkpoint in (one, other)
+            {"size": size_json(checkpoint.size), "root": to_hex(checkpoint.root)}
+            for checkpoint in (one, other)
         ],
     }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Container, Iterable, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from heapq import nsmallest
@@ -115,7 +115,7 @@ class Looking:
                 await matching.take_sessions()
         if trusted:
             await self._name_wrong(look, matching)
-            await self._judge_strangers(look, coverage, last)
+            await self._judge_strangers(look, coverage, recent, last)
             look.state = replace(
                 before,
                 searched=await self._searched(before, last),
@@ -200,8 +200,15 @@ class Looking:
             return True
         look.add(remark, (kept.note, view.note))
         if remark.code == "checkpoint-behind":
-            logs[shown.origin] = replace(kept, behind_since=since)
+            logs[shown.origin] = behind = replace(kept, behind_since=since)
+            if self._is_remembered(kept):
+                # Also where nothing else of this look is kept, as after a reorganization.
+                look.state = replace(look.state, logs={**look.state.logs, shown.origin: behind})
         return False
+
+    def _is_remembered(self, log: LogState) -> bool:
+        """Whether this is the state before this look; another one is of a place that was read in it."""
+        return self._state.logs.get(log.identity.origin) is log
 
     async def _take_entries(
         self,
@@ -213,7 +220,8 @@ class Looking:
         matching: Matching,
     ) -> bool:
         identity, where = view.target.identity, view.target.source.where
-        known = Frontier() if kept is None or self._anew else kept.frontier
+        anew = kept is None or (self._anew and self._is_remembered(kept))
+        known = Frontier() if kept is None or anew else kept.frontier
         try:
             entries = checked_entries(view.reader, known, shown)
             frontier = await matching.take_entries(identity.origin, entries) or known
@@ -246,16 +254,25 @@ class Looking:
         if matching.left_out:
             look.left_out[matching.wrong[-1].remark.code] += matching.left_out
 
-    async def _judge_strangers(self, look: Look, coverage: Coverage, last: int) -> None:
+    async def _judge_strangers(
+        self, look: Look, coverage: Coverage, recent: Container[ChannelId], last: int
+    ) -> None:
+        async def judge(logged: LoggedSession) -> Remark | None:
+            # Of its newest blocks an endpoint may not have had all logs yet.
+            named = logged.entry.channel_id in recent
+            return await self._judge_stranger(logged, last if named else last - WINDOW_BLOCKS)
+
         waiting = list(coverage.strangers.values())
         views = _by_origin(look)
         for start in range(0, len(waiting), _AT_ONCE):
             group = waiting[start : start + _AT_ONCE]
-            remarks = await asyncio.gather(*(self._judge_stranger(logged, last) for logged in group))
+            remarks = await asyncio.gather(*map(judge, group))
             for logged, remark in zip(group, remarks, strict=True):
                 if remark is not None:
-                    # A session that is open yet may become what its entry says, in blocks not seen here.
-                    if remark.code != "log-entry-premature":
+                    # A session that is open yet, or not known here, may become what its entry says, in blocks
+                    # not seen here. To invent one costs nothing, so of these only some are remembered.
+                    unknown = remark.code == "log-entry-unknown" and look.has_room(remark.code)
+                    if remark.code != "log-entry-premature" and not unknown:
                         coverage.drop(logged)
                     wrong = WrongEntry(logged.origin, logged.index, logged.entry.to_bytes(), remark)
                     await _add_entry(look, views.get(logged.origin), wrong)

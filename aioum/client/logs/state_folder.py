@@ -202,4 +202,4 @@ def _subject(found: Found) -> JsonValue:
 
 def _size(checkpoint: JsonValue) -> int:
     size = checkpoint.get("size") if isinstance(checkpoint, dict) else 0
-    return size if isinstance(size, int) else 0
+    return int(size) if isinstance(size, int | str) else 0

@@ -209,7 +209,11 @@ class LogLoop:
         if self._shared is not None:
             await self._take_over(log, self._shared)
         is_complete = await self._take_in(log, writes)
-        if self._anchoring is not None and self._anchoring.refusal is not None:
+        refusal = None if self._anchoring is None else self._anchoring.refusal
+        if refusal == "log-rolled-back":
+            # What is public may be behind alone: publishing holds all of the log against the anchor.
+            self._is_publisher = False
+        elif refusal is not None:
             # Nothing more comes out of a folder that is damaged, or contradicts its anchor.
             return
         is_shown = await (self._publish(log) if writes else self._follow(log))

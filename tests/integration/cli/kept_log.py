@@ -18,10 +18,10 @@ from aioum.chain.client import Chain
 from aioum.chain.model import Mined
 from aioum.cli.main import main
 from aioum.core.hextext import address_text
-from aioum.core.payment import Voucher
+from aioum.core.payment import Voucher, compute_channel_id, session_salt
 from aioum.core.submission.framing import encode_base64
 from aioum.core.submission.keys import SubmissionKey
-from aioum.core.types import Bytes32, ChannelId
+from aioum.core.types import Address, Bytes32, ChannelId
 from aioum.devnet.running import RunningDevnet, running_devnet
 from aioum.log.checkpoint import Checkpoint, sign_checkpoint
 from aioum.log.entry import SessionEntry
@@ -108,7 +108,16 @@ class KeptLog:
             encode_base64(KEY.public_key), "--log", str(*(places or (self.folder,))),
         ]  # fmt: skip
 
-    async def open(self) -> ChannelId:
+    def channel_of(self, nonce: Bytes32) -> ChannelId:
+        """The channel that `open` will open with a nonce."""
+        service, payer = self.service.service, self.payer.key.address
+        terms, no_roster = service.terms, Bytes32(bytes(32))
+        salt = session_salt(nonce, service.terms_hash, no_roster)
+        return compute_channel_id(
+            payer, terms.payee, terms.token, salt, Address(bytes(20)), self.chain.domain
+        )
+
+    async def open(self, nonce: Bytes32 | None = None) -> ChannelId:
         """Open a session."""
         chain, service = self.chain, self.service.service
         opened = await self.payer.sender.send(
@@ -117,7 +126,7 @@ class KeptLog:
                 service_id=service.service_id,
                 terms_hash=service.terms_hash,
                 deposit=CAPTURED,
-                nonce=Bytes32(secrets.token_bytes(32)),
+                nonce=nonce or Bytes32(secrets.token_bytes(32)),
             ),
             "open",
         )

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from aioum.chain.client import Chain
+from aioum.chain.rpc import Rpc
 from aioum.client.logs.auditing import Monitor
 from aioum.client.logs.followed import Followed
 from aioum.client.logs.peers import Peers
@@ -120,6 +121,40 @@ async def test_an_entry_that_comes_before_its_sessions_end_is_premature_until_th
     assert ended["evidence"] == early["evidence"]
 
 
+async def test_an_entry_of_a_session_that_the_endpoint_does_not_know_yet_waits_for_it(
+    log: KeptLog, command: Command, tmp_path: Path
+) -> None:
+    once = options(tmp_path, following(log))
+    (sold,) = await log.settle()
+    nonce, root = Bytes32(b"\x06" * 32), Bytes32(b"\x05" * 32)
+    coming = replace(
+        sold, channel_id=log.channel_of(nonce), session_id=sold.session_id + 1, results_root=root
+    )
+    log.append([sold, coming])
+    early = await to_thread(command.json, *once, expect=1)
+    assert (codes(early), early["early"]) == (["log-entry-unknown"], 1)
+    await log.close(await log.open(nonce), root)
+    known = await to_thread(command.json, *once, expect=1)
+    assert (codes(known), known["matched"], known["missing"]) == ([], 2, 0)
+
+
+async def test_a_session_whose_event_an_endpoint_gives_late_had_no_entry_before(
+    log: KeptLog, command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    once = options(tmp_path, following(log))
+    log.append(await log.settle())
+
+    async def none(*_: object) -> list[object]:
+        return []
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Rpc, "logs", none)
+        early = await to_thread(command.json, *once)
+    assert (early["ok"], early["early"]) == (True, 1)
+    known = await to_thread(command.json, *once)
+    assert (known["ok"], known["matched"], known["missing"]) == (True, 1, 0)
+
+
 async def test_a_history_that_is_rewritten_between_two_looks_is_inconsistent(
     log: KeptLog, command: Command, tmp_path: Path
 ) -> None:
@@ -152,8 +187,9 @@ async def test_two_roots_of_one_size_are_a_split_view(log: KeptLog, command: Com
     assert (codes(look), evidence(look)["code"]) == (["split-view"], "split-view")
 
 
+@pytest.mark.parametrize("reorganized", [False, True])
 async def test_a_log_that_shows_less_than_before_is_late_at_first_and_rewound_after_the_delay(
-    devnet: RunningDevnet, log: KeptLog, command: Command, tmp_path: Path
+    devnet: RunningDevnet, log: KeptLog, command: Command, tmp_path: Path, *, reorganized: bool
 ) -> None:
     once = options(tmp_path, {**following(log), "maxDelaySeconds": 60})
     sessions = await log.settle(3)
@@ -162,6 +198,8 @@ async def test_a_log_that_shows_less_than_before_is_late_at_first_and_rewound_af
     await log.anchor(2)
     assert (await to_thread(command.json, *once))["remarks"] == []
     (log.folder / "public" / "checkpoint").write_bytes(older)
+    if reorganized:
+        forget_the_block(tmp_path)
     behind = await to_thread(command.json, *once)
     assert codes(behind, "pending") == ["checkpoint-behind"]
     await devnet.increase_time(61)
@@ -259,10 +297,7 @@ async def test_after_a_reorganization_every_entry_is_compared_anew(
     once = options(tmp_path, following(log))
     log.append(await log.settle(2))
     await to_thread(command.json, *once)
-    (path,) = (tmp_path / "state" / "operators").iterdir()
-    state = json.loads(path.read_bytes())
-    state["searched"]["hash"] = "0x" + "11" * 32
-    path.write_text(json.dumps(state))
+    path = forget_the_block(tmp_path)
     before = path.read_bytes()
     await to_thread(command.json, *options(tmp_path, following(log, NOWHERE)), expect=1)
     assert read_state(path.read_bytes()) == read_state(before)
@@ -294,3 +329,12 @@ async def test_it_goes_on_until_it_is_stopped_and_says_what_changes(
         if process.stdout is not None:
             process.stdout.close()
     assert [look["matched"] for look in looks] == [1, 2]
+
+
+def forget_the_block(tmp_path: Path) -> Path:
+    """As if the chain had another block now than the one that was searched last; the state's file."""
+    (path,) = (tmp_path / "state" / "operators").iterdir()
+    state = json.loads(path.read_bytes())
+    state["searched"]["hash"] = "0x" + "11" * 32
+    path.write_text(json.dumps(state))
+    return path

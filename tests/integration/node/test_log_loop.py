@@ -270,6 +270,9 @@ async def test_a_damaged_folder_and_a_foreign_anchor_are_told_and_never_anchored
     shutil.rmtree(folder)
     shutil.copytree(older, folder)
     async with keeping(operator, folder, told=told) as keeper:
+        # Whether the anchor is looked at before or after.
+        await keeper.anchoring.look()
+        assert told.alerts[-1] == "log-rolled-back"
         await keeper.keep()
     await shop.require_logged(channels)
 

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from aioum.core.canonical import canonical_bytes
 from aioum.core.errors import InvalidInput
 from aioum.core.hextext import to_hex
 from aioum.core.types import ZERO_ADDRESS, Address, Bytes32
@@ -24,6 +25,7 @@ from aioum.log.audit import (
 )
 from aioum.log.checkpoint import Checkpoint
 from aioum.log.entry import CapsuleEntry, SessionEntry
+from aioum.log.proofs import MAX_SIZE
 from aioum.log.tree import EMPTY_ROOT, LogTree, MemoryNodes, leaf_hash
 from tests.unit.log.samples import ORIGIN, session
 
@@ -250,6 +252,22 @@ def test_a_log_that_cannot_prove_its_anchor_is_inconsistent() -> None:
         assert remark is not None
         assert (remark.code, remark.level) == ("consistency-invalid", Level.ALERT)
     assert code(judge_anchor(anchored, shown, None, proof)) == "consistency-invalid"
+
+
+def test_files_that_lead_nowhere_do_not_accuse_the_log_of_another_anchor() -> None:
+    log, other = tree(11), tree(11, b"other")
+    for size in (7, 11):
+        anchored, root, proof = checkpoint(log, size), other.root(size), other.consistency(size)
+        remark = judge_anchor(anchored, checkpoint(log), root, proof)
+        assert code(remark) == (None if size == 11 else "consistency-invalid")
+
+
+def test_sizes_beyond_the_integers_of_json_can_be_written_as_facts() -> None:
+    log = tree(3)
+    huge = Checkpoint(ORIGIN, MAX_SIZE, log.root())
+    remark = judge_anchor(huge, checkpoint(log), None, None)
+    assert remark is not None
+    assert b'"anchoredSize":"4611686018427387903"' in canonical_bytes(dict(remark.facts))
 
 
 def test_every_log_continues_an_empty_one() -> None:

@@ -1,5 +1,7 @@
+import asyncio
+import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -117,6 +119,21 @@ def test_a_history_that_was_rewritten_with_all_its_hashes_is_left_to_the_checkpo
             (log / name).unlink()
         shutil.move(tmp_path / "other" / name, log / name)
     assert "log-checkpoint-altered" in codes(log)
+
+
+def test_a_log_that_grows_meanwhile_is_sound(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    walk = os.walk
+
+    def grown(folder: Path) -> Iterator[tuple[str, list[str], list[str]]]:
+        with opened(log) as growing:
+            growing.append(entries(700, 1_100))
+            asyncio.run(publish(growing, FileRegister(log.with_name("register")), KEY))
+        return walk(folder)
+
+    monkeypatch.setattr(os, "walk", grown)
+    report = fsck(log, KEY.public_key)
+    report.require_sound()
+    assert report.size == 700
 
 
 def test_findings_are_counted_up_to_a_limit(log: Path) -> None:

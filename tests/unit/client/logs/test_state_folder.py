@@ -21,6 +21,7 @@ from aioum.log.checkpoint import Checkpoint, read_checkpoint, sign_checkpoint
 from aioum.log.compare import judge_growth
 from aioum.log.membership import Membership, read_membership
 from aioum.log.monitor import LogIdentity, LogState, OperatorState
+from aioum.log.proofs import MAX_SIZE
 from aioum.log.tree import node_hash
 from tests.unit.log.losing_disk import (
     LosingDisk,
@@ -100,6 +101,18 @@ def test_the_state_is_of_before_or_after_and_never_runs_ahead_of_its_evidence(
             assert len(folder.evidence()) == 1
         step += 1
     assert lost > 8
+
+
+def test_a_checkpoint_of_a_size_that_no_log_has_is_evidence_too(tmp_path: Path) -> None:
+    with StateFolder.open(tmp_path) as folder:
+        for size in (MAX_SIZE - 1, MAX_SIZE):
+            huge = Checkpoint(ORIGIN, size, b"\x02" * 32)
+            remark = judge_growth(ONE.checkpoint(), huge, None, 0, 0)
+            assert remark is not None
+            folder.keep(look(FIRST, Found(remark, (ONE.note, sign_checkpoint(huge, KEY)))))
+        (path,) = folder.evidence()
+        assert json.loads(path.read_bytes())["facts"]["checkpoints"][1]["size"] == str(MAX_SIZE - 1)
+        assert folder.load(CHAIN, OPERATOR) == FIRST
 
 
 def test_evidence_holds_both_signed_checkpoints_and_is_kept_once(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from aiohttp.web import Request, StreamResponse
 from aioum.client.http import HttpAnswer
 from aioum.client.logs.sources import open_source
 from aioum.client.logs.web import PublicTransport, open_web
-from aioum.core.errors import AioumError
+from aioum.core.errors import AioumError, OutcomeUnknown
 from aioum.log.checkpoint import MAX_NOTE_BYTES
 from aioum.log.tiles import MAX_BUNDLE_BYTES
 from tests.serving import served_posts
@@ -69,6 +69,15 @@ async def test_a_name_of_this_machine_is_refused_unless_a_person_allows_it() -> 
         async with open_web(allow_private_addresses=True) as web:
             assert web.found is web.named
     assert answered.value.code == "log-resource-missing"
+
+
+@pytest.mark.parametrize("host", ["log..example", f"{'a' * 64}.example"])
+async def test_a_name_that_cannot_be_looked_up_is_out_of_reach(host: str) -> None:
+    async with open_web() as web:
+        for transport in (web.named, web.found):
+            with pytest.raises(OutcomeUnknown) as caught:
+                await open_source(f"https://{host}/log", transport).note()
+            assert caught.value.code == "node-unreachable"
 
 
 async def test_each_file_of_a_log_has_a_limit_of_its_own() -> None:
