@@ -96,12 +96,10 @@ FAILING_CALL = ("fail", "--arg", "text=a")
         pytest.param(
             *("two-statements", [CALL], "statement-spent-mismatch", "ConflictingStatements", LIED),
             id="l1-statements",
-            marks=pytest.mark.long,
         ),
         pytest.param(
             *("random-root", [CALL], "anchored-root-mismatch", "StatementAgainstRoot", LIED),
             id="l1-root",
-            marks=pytest.mark.long,
         ),
         pytest.param(
             *("dropped-tail", [CALL, CALL], "anchored-root-mismatch", "OmittedReceipt", 2 * LIED), id="l2"

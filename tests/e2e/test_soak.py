@@ -17,7 +17,7 @@ def test_processes_killed_at_random_under_load_lose_and_double_nothing(
     assert postgres.running
     done = subprocess.run(
         [
-            *(sys.executable, "-m", "tests.soak", "--seconds", "30", "--sessions", "24"),
+            *(sys.executable, "-m", "tests.soak", "--seconds", "20", "--sessions", "24"),
             *("--pause", "1", "--kill-every", "6"),
         ],
         cwd=repository,

@@ -17,7 +17,7 @@ from tests.fuzz.mutation import changed
 from tests.fuzz.planted import TARGETS as PLANTED
 from tests.fuzz.targets import TARGETS
 
-SECONDS_IN_CI = 4
+SECONDS_IN_CI = 2
 needs_engine = pytest.mark.skipif(
     importlib.util.find_spec("atheris") is None, reason="atheris is there for Linux on x86-64 only"
 )

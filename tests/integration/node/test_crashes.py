@@ -24,6 +24,7 @@ from tests.integration.conftest import FundedAccount
 from tests.integration.node.crashing_node import CALL_STEPS, PRICE, SETTLEMENT_STEPS, note
 from tests.integration.node.doomed_process import doomed_process
 from tests.integration.node.edge_client import Buyer, Opened, Reply
+from tests.many import some_of
 from tests.pens import ROSTER, Pen
 
 
@@ -83,7 +84,7 @@ async def call(
     return await buyer.pay(node, session, amount, "note", arguments, **how)
 
 
-@pytest.mark.parametrize("step", CALL_STEPS)
+@pytest.mark.parametrize("step", some_of(CALL_STEPS, 4))
 async def test_call_whose_node_is_killed_is_answered_once_and_the_session_goes_on(
     shop: Shop, buyer: Buyer, chain: Chain, step: str
 ) -> None:

@@ -28,6 +28,7 @@ from tests.integration.conftest import FundedAccount
 from tests.integration.node.crashing_node import CALL_STEPS, PRICE, SETTLEMENT_STEPS
 from tests.integration.node.edge_client import Buyer, Opened, Reply
 from tests.integration.node.fleet import PATIENT_SECONDS, Fleet
+from tests.many import some_of
 from tests.pens import ROSTER, Pen
 from tests.postgres import PostgresServer
 
@@ -111,7 +112,7 @@ async def test_two_hundred_replays_of_one_voucher_over_three_processes_are_one_e
     assert done.json["statement"]["root"] == to_hex(anchored.root)
 
 
-@pytest.mark.parametrize("step", CALL_STEPS)
+@pytest.mark.parametrize("step", some_of(CALL_STEPS, 2))
 async def test_call_of_a_process_that_is_killed_at_any_step_is_answered_once_and_goes_on_elsewhere(
     fleet: Fleet, buyer: Buyer, chain: Chain, step: str
 ) -> None:
@@ -209,13 +210,7 @@ async def test_roster_that_was_shown_to_one_process_is_known_to_the_others(
     assert (shown.status, other.status) == (200, 200)
 
 
-@pytest.mark.parametrize(
-    "step",
-    [
-        pytest.param(step, marks=() if at % 3 == 1 else pytest.mark.long)
-        for at, step in enumerate(SETTLEMENT_STEPS)
-    ],
-)
+@pytest.mark.parametrize("step", some_of(SETTLEMENT_STEPS, 3, first=1))
 async def test_settlement_whose_process_is_killed_at_any_step_is_finished_by_another_one(
     fleet: Fleet, buyer: Buyer, chain: Chain, postgres: PostgresServer, step: str
 ) -> None:

@@ -34,6 +34,7 @@ from tests.integration.node.disputing import (
 )
 from tests.integration.node.doomed_process import doomed_process
 from tests.integration.node.edge_client import Buyer, Opened, Reply
+from tests.many import some_of
 from tests.pens import ROSTER, Pen
 
 PARALLEL = 12
@@ -127,7 +128,7 @@ STEPS = (*CALL_STEPS, *SETTLEMENT_STEPS)
 
 @pytest.mark.parametrize(
     "step",
-    [pytest.param(step, marks=() if at % 4 == 1 else pytest.mark.long) for at, step in enumerate(STEPS)],
+    some_of(STEPS, 4, first=1),
 )
 async def test_node_that_was_killed_amid_parallel_calls_never_loses_to_its_words(
     start_node: StartNode,

@@ -69,6 +69,7 @@ def test_the_check_names_an_artifact_that_is_stale_or_missing(recompiled: Path, 
     assert not (tmp_path / "DevToken.json").exists()
 
 
+@pytest.mark.long
 def test_forge_builds_the_same_bytecode_and_abi(tmp_path: Path) -> None:
     command = [
         str(ROOT / "scripts" / "forge"),

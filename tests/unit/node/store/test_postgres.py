@@ -21,6 +21,7 @@ class TestPostgresStore(SignedSessionConformance):
         return PostgresStore(self._url, LIMITS, schema=schema_of(folder))
 
 
+@pytest.mark.long
 class TestPostgresStoreThatCommitsEachStepAlone(SignedSessionConformance):
     @pytest.fixture(autouse=True)
     def _server(self, postgres: PostgresServer) -> None:
