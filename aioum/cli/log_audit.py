@@ -16,6 +16,7 @@ from aioum.cli.log_options import (
     look_lines,
     max_delay_option,
     private_addresses_option,
+    timeout_option,
 )
 from aioum.cli.output import print_json
 from aioum.cli.settings import Settings, common_options, examples
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
     metavar="BASE64",
     help="Key that signs the log's checkpoints, where no card says it.",
 )
+@timeout_option
 @max_delay_option
 @confirmations_option
 @private_addresses_option
@@ -68,6 +70,7 @@ def audit(
     public_key: bytes | None,
     max_delay_seconds: int | None,
     confirmations: int,
+    timeout: float,
     allow_private_addresses: bool,
 ) -> None:
     """Hold an operator's log against the chain.
@@ -84,7 +87,7 @@ def audit(
     from aioum.client.logs.followed import Followed
 
     followed = Followed(operator, places, _identity(origin, public_key), max_delay_seconds)
-    look = asyncio.run(_audit(settings, followed, confirmations, allow_private_addresses))
+    look = asyncio.run(_audit(settings, followed, confirmations, timeout, allow_private_addresses))
     if settings.as_json:
         print_json(look_json(look))
     else:
@@ -104,7 +107,11 @@ def _identity(origin: str | None, public_key: bytes | None) -> LogIdentity | Non
 
 
 async def _audit(
-    settings: Settings, followed: Followed, confirmations: int, allow_private_addresses: bool
+    settings: Settings,
+    followed: Followed,
+    confirmations: int,
+    timeout_seconds: float,
+    allow_private_addresses: bool,
 ) -> Look:
     from aioum.chain.client import Chain
     from aioum.client.logs.auditing import audit
@@ -114,4 +121,4 @@ async def _audit(
         Chain.connect(settings.deployment()) as chain,
         open_web(allow_private_addresses=allow_private_addresses) as web,
     ):
-        return await audit(chain, followed, web, confirmations=confirmations)
+        return await audit(chain, followed, web, confirmations=confirmations, timeout_seconds=timeout_seconds)

@@ -20,6 +20,7 @@ from aioum.cli.log_options import (
     look_lines,
     max_delay_option,
     private_addresses_option,
+    timeout_option,
 )
 from aioum.cli.settings import Settings, common_options, examples
 
@@ -31,9 +32,6 @@ if TYPE_CHECKING:
     from aioum.core.types import Address
 
 DEFAULT_INTERVAL_SECONDS = 60.0
-DEFAULT_TIMEOUT_SECONDS = 3_600.0
-AT_ONCE = 16
-"""Looks under way at once."""
 
 STATE_FOLDER = "monitor"
 
@@ -84,14 +82,7 @@ STATE_FOLDER = "monitor"
     metavar="SECONDS",
     help="Pause between two looks.",
 )
-@click.option(
-    "--timeout",
-    type=click.FloatRange(1, 86_400),
-    default=DEFAULT_TIMEOUT_SECONDS,
-    show_default=True,
-    metavar="SECONDS",
-    help="Longest look at one operator.",
-)
+@timeout_option
 @max_delay_option
 @confirmations_option
 @private_addresses_option
@@ -173,7 +164,6 @@ class _Run:
         self._followed = followed
         self._interval = interval
         self._said: dict[Address, Any] = {}
-        self._gate = asyncio.Semaphore(AT_ONCE)
 
     async def run(self, opened: AbstractAsyncContextManager[Monitor]) -> bool:
         """Look until stopped, or once where there is no interval; whether all is well."""
@@ -184,8 +174,7 @@ class _Run:
 
     async def _follow(self, monitor: Monitor, followed: Followed) -> bool:
         while True:
-            async with self._gate:
-                ok = await self._look(monitor, followed)
+            ok = await self._look(monitor, followed)
             if self._interval is None:
                 return ok
             await asyncio.sleep(self._interval)

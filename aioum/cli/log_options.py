@@ -72,6 +72,18 @@ def max_delay_option(function: Command) -> Command:
     )(function)
 
 
+def timeout_option(function: Command) -> Command:
+    """Add `--timeout`."""
+    return click.option(
+        "--timeout",
+        type=click.FloatRange(1, 86_400),
+        default=3_600.0,
+        show_default=True,
+        metavar="SECONDS",
+        help="Longest look at one operator.",
+    )(function)
+
+
 def private_addresses_option(function: Command) -> Command:
     """Add `--allow-private-addresses`."""
     return click.option(

@@ -5,20 +5,17 @@ Nothing here reads a chain or a log; both are handed in.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence, Sized
+from collections.abc import Iterable, Mapping, Sized
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Final
 
-from aioum.core.canonical import MAX_SAFE_INTEGER, JsonValue
-from aioum.core.errors import AioumError, InvalidInput, ProofInvalid
+from aioum.core.canonical import JsonValue
+from aioum.core.errors import AioumError, InvalidInput
 from aioum.core.hextext import to_hex
-from aioum.core.merkle import verify_consistency
 from aioum.core.types import Address, ChannelId
-from aioum.log.checkpoint import Checkpoint
 from aioum.log.entry import CapsuleEntry, SessionEntry, read_entry
-from aioum.log.tree import node_hash
 
 MAX_OUTSTANDING: Final = 1_000_000
 """Most sessions that wait for an entry, and most entries that wait for a session; about a gigabyte."""
@@ -59,10 +56,12 @@ class FinalSession:
     Attributes:
         entry: what the log has to say of it.
         block_number: where it became final.
+        max_delay_seconds: what the operator promised when this was first seen. It cannot be taken back.
     """
 
     entry: SessionEntry
     block_number: int
+    max_delay_seconds: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,6 +195,11 @@ class Coverage:
         _require_bounded(self.strangers)
         return None
 
+    def accept(self, logged: LoggedSession) -> None:
+        """An entry is right, and its session had one in another log: wait no longer."""
+        self.drop(logged)
+        self._counts = replace(self._counts, matched=self._counts.matched + 1)
+
     def drop(self, logged: LoggedSession) -> None:
         """Wait no longer for the session of an entry."""
         del self.strangers[logged.origin, logged.index]
@@ -212,16 +216,16 @@ class Coverage:
 
 
 def judge_stranger(
-    logged: LoggedSession, operator: Address, searched: Standing | None, newest: Standing | None
+    logged: LoggedSession, operator: Address, newest: Standing | None, *, repeated: bool
 ) -> Remark | None:
-    """What an entry is whose session is not among those that wait; None: it is right, and early.
+    """What an entry is whose session is not among those that wait; None: it is right. Then it is early, or
+    another log of the operator had the session before.
 
     Args:
         logged: the entry.
         operator: whose log it is.
-        searched: what the chain says at the last block whose sessions were taken into account; None: it does
-            not know the channel. All sessions that are final there had their entry, or wait for it.
-        newest: likewise at the newest block.
+        newest: what the chain says at the newest block; None: it does not know the channel.
+        repeated: whether the same log has an entry of the session before this one.
     """
     channel, place = to_hex(logged.entry.channel_id), f"entry {logged.index} of {logged.origin}"
     facts: dict[str, JsonValue] = {
@@ -236,7 +240,7 @@ def judge_stranger(
     if not newest.is_final:
         text = f"{place} calls session {newest.entry.session_id} final, which is open"
         return Remark("log-entry-premature", Level.ALERT, text, facts)
-    if searched is not None and searched.is_final:
+    if repeated:
         text = f"{place} is of session {newest.entry.session_id}, which had its entry before"
         return Remark("log-entry-duplicate", Level.ALERT, text, facts)
     return None if logged.entry == newest.entry else _contradiction(logged, newest.entry)
@@ -246,7 +250,7 @@ def judge_missing(
     missing: Iterable[FinalSession],
     final_at: Mapping[int, int],
     now: int,
-    max_delay_seconds: int,
+    max_delay_seconds: int | None = None,
     *,
     read_whole: bool = True,
 ) -> list[Remark]:
@@ -256,13 +260,13 @@ def judge_missing(
         missing: sessions without an entry in a log that was read after `now`.
         final_at: when sessions of these blocks got their finality depth, unix seconds by the chain's clock.
         now: likewise, the newest block's.
-        max_delay_seconds: what the operator promised (the card's maxLogDelaySeconds).
+        max_delay_seconds: to judge by, in place of what the operator promised for each.
         read_whole: False where not all of its logs could be read this time.
     """
     remarks, where = [], "the log" if read_whole else "what could be read of the log"
     for session in sorted(missing, key=lambda session: (session.block_number, session.entry.session_id)):
         entry, since = session.entry, final_at[session.block_number]
-        due = since + max_delay_seconds
+        due = since + (session.max_delay_seconds if max_delay_seconds is None else max_delay_seconds)
         late = now > due
         text = f"session {entry.session_id} is final since {_time(since)} and not in {where}; " + (
             f"it had to be by {_time(due)}" if late else f"there is time until {_time(due)}"
@@ -282,73 +286,6 @@ def judge_missing(
             else Remark("pending", Level.PENDING, text, facts)
         )
     return remarks
-
-
-def judge_anchor(
-    anchored: Checkpoint | None, shown: Checkpoint, root: bytes | None, proof: Sequence[bytes] | None
-) -> Remark | None:
-    """Hold what a log shows against what its operator anchored before.
-
-    Args:
-        anchored: the last anchor; None where there is none.
-        shown: the log's checkpoint, read after it.
-        root: over as many entries as are anchored, as the log's files have it; None where it has fewer, or
-            cannot say.
-        proof: that `shown` continues `anchored`, likewise.
-    """
-    if anchored is None:
-        return Remark(
-            "anchor-absent", Level.NOTE, f"{shown.origin} was never anchored", {"origin": shown.origin}
-        )
-    facts: dict[str, JsonValue] = {
-        "origin": shown.origin,
-        "size": size_json(shown.size),
-        "root": to_hex(shown.root),
-        "anchoredSize": size_json(anchored.size),
-        "anchoredRoot": to_hex(anchored.root),
-    }
-    if anchored.size > shown.size:
-        text = f"{shown.origin} shows {shown.size} entries, {anchored.size} are anchored"
-        return Remark("anchor-mismatch", Level.ALERT, text, facts)
-    if anchored.size == shown.size:
-        root = shown.root
-    # Files can be anybody's: they accuse the log where they lead to what it signed.
-    if root is not None and root != anchored.root and _leads(root, anchored.size, shown, proof or ()):
-        text = f"the first {anchored.size} entries of {shown.origin} are not those that are anchored"
-        return Remark("anchor-mismatch", Level.ALERT, text, facts)
-    try:
-        if root is None or proof is None:
-            raise ProofInvalid("its files give no proof", code="proof-length-wrong")
-        require_continues(anchored, shown, proof)
-    except ProofInvalid as error:
-        text = f"{shown.origin} does not prove that it continues what is anchored: {error}"
-        return Remark("consistency-invalid", Level.ALERT, text, facts)
-    return None
-
-
-def size_json(size: int) -> JsonValue:
-    """A signed size among facts: text where it is beyond the integers of JSON."""
-    return size if size <= MAX_SAFE_INTEGER else str(size)
-
-
-def require_continues(first: Checkpoint, second: Checkpoint, proof: Sequence[bytes]) -> None:
-    """Return if the second checkpoint's log begins with the first one's.
-
-    Raises:
-        ProofInvalid: as `verify_consistency`.
-    """
-    if first.size == 0:
-        # Every log begins with nothing, and there is nothing to prove.
-        return
-    verify_consistency(first.size, second.size, first.root, second.root, proof, node_hash)
-
-
-def _leads(root: bytes, size: int, shown: Checkpoint, proof: Sequence[bytes]) -> bool:
-    try:
-        require_continues(Checkpoint(shown.origin, size, root), shown, proof)
-    except ProofInvalid:
-        return False
-    return True
 
 
 def _contradiction(logged: LoggedSession, expected: SessionEntry) -> Remark:

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 
 from aioum.core.merkle import HASH_BYTES, Frontier
 from aioum.log.checkpoint import Checkpoint
+from aioum.log.compare import Prefix
 from aioum.log.errors import ResourceMissing, TileInvalid
 from aioum.log.paths import TilePath
 from aioum.log.tile_check import TileCheck, begun_tiles
@@ -13,17 +14,18 @@ from aioum.log.tiles import TileReader
 from aioum.log.tree import leaf_hash
 
 
-async def proof_between(reader: TileReader, one: Checkpoint, other: Checkpoint) -> list[bytes] | None:
-    """The proof that the larger one continues the smaller one, from its files; None: they give none.
+async def prefix_between(reader: TileReader, one: Checkpoint, other: Checkpoint) -> Prefix | None:
+    """What the log's files say of the smaller one below the larger one; None: nothing.
 
     Raises:
         AioumError: whatever else fetching raises.
     """
     small, large = sorted((one.size, other.size))
     if small in (0, large):
-        return []
+        return None
     try:
-        return await reader.consistency(small, large)
+        root = await reader.root(small, large)
+        return Prefix(root, tuple(await reader.consistency(small, large)))
     except (ResourceMissing, TileInvalid):
         return None
 

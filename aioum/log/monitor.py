@@ -60,10 +60,11 @@ class LogState:
         note: the signed checkpoint.
         frontier: of all entries that it counts; each was read.
         unexplained: at most MAX_UNEXPLAINED.
-        behind_since: since when the log shows an older state than this one, unix seconds by the chain's
-            clock; None: it does not.
+        behind_since: since when the log does not prove that it continues this one and its anchor, unix
+            seconds by the chain's clock; None: it does.
         former_keys: that the log signed with before, the last one first; at most MAX_FORMER_KEYS. What they
             signed still counts against it.
+        max_delay_seconds: what a card promised for it last; None: no card did.
     """
 
     identity: LogIdentity
@@ -73,6 +74,7 @@ class LogState:
     unexplained: tuple[Unexplained, ...] = ()
     behind_since: int | None = None
     former_keys: tuple[bytes, ...] = ()
+    max_delay_seconds: int | None = None
 
     def checkpoint(self) -> Checkpoint:
         """The checkpoint, read again.
@@ -104,6 +106,7 @@ class LogState:
             frontier,
             self.unexplained,
             former_keys=tuple(dict.fromkeys(former))[:MAX_FORMER_KEYS],
+            max_delay_seconds=self.max_delay_seconds,
         )
 
 
@@ -147,7 +150,11 @@ class OperatorState:
                 "searched": searched,
                 "recent": {to_hex(channel): number for channel, number in self.recent.items()},
                 "missing": [
-                    {"entry": session.entry.to_bytes().decode(), "blockNumber": session.block_number}
+                    {
+                        "entry": session.entry.to_bytes().decode(),
+                        "blockNumber": session.block_number,
+                        "maxDelaySeconds": session.max_delay_seconds,
+                    }
                     for session in self.missing
                 ],
                 "strangers": [
@@ -192,6 +199,7 @@ def _log_to_json(log: LogState) -> JsonValue:
         ],
         "behindSince": log.behind_since,
         "formerKeys": [encode_base64(key) for key in log.former_keys],
+        "maxDelaySeconds": log.max_delay_seconds,
     }
 
 
@@ -207,7 +215,9 @@ def _state(value: dict[str, JsonValue]) -> OperatorState:
         searched=None if searched is None else (_integer(searched["number"]), bytes32(searched["hash"])),
         recent={channel_id(name): _integer(number) for name, number in _object(value["recent"]).items()},
         missing=tuple(
-            FinalSession(_session(item["entry"]), _integer(item["blockNumber"]))
+            FinalSession(
+                _session(item["entry"]), _integer(item["blockNumber"]), _integer(item["maxDelaySeconds"])
+            )
             for item in map(_object, _list(value["missing"]))
         ),
         strangers=tuple(
@@ -231,6 +241,7 @@ def _log(value: dict[str, JsonValue]) -> LogState:
         ),
         None if value["behindSince"] is None else _integer(value["behindSince"]),
         tuple(decode_base64(key, 32) for key in _list(value["formerKeys"])),
+        None if value["maxDelaySeconds"] is None else _integer(value["maxDelaySeconds"]),
     )
     checkpoint = log.checkpoint()
     if (checkpoint.size, checkpoint.root) != (

@@ -8,6 +8,8 @@ async with Chain.connect(deployment) as chain, open_web() as web:
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from aioum.chain.client import Chain
@@ -21,7 +23,14 @@ from aioum.core.errors import OutcomeUnknown
 from aioum.log.monitor import OperatorState
 
 
-async def audit(chain: Chain, followed: Followed, web: Web, *, confirmations: int) -> Look:
+async def audit(
+    chain: Chain,
+    followed: Followed,
+    web: Web,
+    *,
+    confirmations: int,
+    timeout_seconds: float | None = None,
+) -> Look:
     """Hold all logs of an operator against the chain, from the first entry on.
 
     Args:
@@ -29,14 +38,17 @@ async def audit(chain: Chain, followed: Followed, web: Web, *, confirmations: in
         followed: the operator.
         web: to logs and cards.
         confirmations: blocks that make something final, its own included; 12 or more on a public chain.
+        timeout_seconds: longest audit; None: however long it takes.
 
     Raises:
         ChainError: as `Chain`.
         ConfigError, ResourceMissing, OutcomeUnknown, CheckpointInvalid: as `Followed.targets`.
+        OutcomeUnknown: `look-timeout`.
         InvalidInput: `audit-too-large`.
     """
     state = OperatorState(chain.chain_id, chain.payment_manager, followed.operator)
-    return await _look(chain, followed, state, web, confirmations)
+    async with _within(timeout_seconds):
+        return await _look(chain, followed, state, web, confirmations)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,18 +82,24 @@ class Monitor:
             OSError: the folder cannot be written.
         """
         state = self.folder.load(self.chain, followed.operator)
-        try:
-            async with asyncio.timeout(self.timeout_seconds):
-                look = await _look(self.chain, followed, state, self.web, self.confirmations)
-                await self.peers.compare(look)
-        except TimeoutError as error:
-            raise OutcomeUnknown(
-                f"the look was not over within {self.timeout_seconds:g} s",
-                code="look-timeout",
-                hint="the log or the endpoint is slow; allow more time, most of all for the first look",
-            ) from error
+        async with _within(self.timeout_seconds):
+            look = await _look(self.chain, followed, state, self.web, self.confirmations)
+            await self.peers.compare(look)
         self.folder.keep(look)
         return look
+
+
+@asynccontextmanager
+async def _within(seconds: float | None) -> AsyncIterator[None]:
+    try:
+        async with asyncio.timeout(seconds):
+            yield
+    except TimeoutError as error:
+        raise OutcomeUnknown(
+            f"the look was not over within {seconds} s",
+            code="look-timeout",
+            hint="the log or the endpoint is slow; allow more time, most of all for the first look",
+        ) from error
 
 
 async def _look(chain: Chain, followed: Followed, state: OperatorState, web: Web, confirmations: int) -> Look:

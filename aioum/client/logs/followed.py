@@ -72,7 +72,8 @@ class Followed:
         for origin, log in state.logs.items():
             if origin not in known:
                 try:
-                    targets.append(LogTarget(log.identity, open_source(log.where, web.found)))
+                    source = open_source(log.where, web.found)
+                    targets.append(LogTarget(log.identity, source, log.max_delay_seconds))
                 except ConfigError as error:
                     remarks.append(Remark("log-unreachable", Level.ALERT, str(error), {"origin": origin}))
         if not targets:

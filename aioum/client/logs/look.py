@@ -43,6 +43,9 @@ class LogView:
         shown: its checkpoint, or None: it showed none, an older one, or one that contradicts the last one.
         reader: of its files.
         unreachable: whether something of it could not be had.
+        doubtful: whether nothing proves that it continues its anchor and its last state, yet nothing proves
+            the contrary.
+        read: whether all its entries were.
     """
 
     target: LogTarget
@@ -51,6 +54,8 @@ class LogView:
     note: bytes = b""
     shown: Checkpoint | None = None
     unreachable: bool = False
+    doubtful: bool = False
+    read: bool = False
 
 
 @dataclass(slots=True)
@@ -83,6 +88,10 @@ class Look:
             self.found.append(Found(remark, notes, membership))
         else:
             self.left_out[remark.code] += 1
+
+    def view(self, origin: str) -> LogView | None:
+        """What the log of this name showed; of several places the last one."""
+        return next((view for view in reversed(self.views) if view.target.identity.origin == origin), None)
 
     def has_room(self, code: str) -> bool:
         """Whether a remark of this code would be kept."""

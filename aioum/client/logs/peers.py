@@ -15,7 +15,7 @@ from aioum.log.audit import Level, Remark
 from aioum.log.checkpoint import MAX_NOTE_BYTES, parse_checkpoint
 from aioum.log.compare import judge_peer
 from aioum.log.errors import CheckpointInvalid
-from aioum.log.following import proof_between
+from aioum.log.following import prefix_between
 from aioum.log.monitor import MAX_UNEXPLAINED, LogState, Unexplained
 
 
@@ -54,17 +54,17 @@ class Peers:
                 continue
             since = seen_at.get(note, now)
             try:
-                proof = await proof_between(view.reader, ours, theirs)
+                prefix = await prefix_between(view.reader, ours, theirs)
             except (OutcomeUnknown, PolicyRefused) as error:
                 # Kept until the log can be asked, whatever becomes of the peer.
                 look.unreachable(view, error)
                 unexplained.append(Unexplained(note, since))
                 continue
-            remark = judge_peer(ours, theirs, proof, now - since, look.max_delay_seconds)
+            remark = judge_peer(ours, theirs, prefix, now - since, look.max_delay_seconds)
             if remark is None:
                 continue
             look.add(remark, (kept.note, note))
-            if theirs.size > ours.size:
+            if remark.code != "split-view":
                 unexplained.append(Unexplained(note, since))
         return replace(kept, unexplained=tuple(unexplained[:MAX_UNEXPLAINED]))
 

@@ -35,8 +35,10 @@ EVIDENCE_TYPE: Final = "aioum.log-evidence.v1"
 MAX_EVIDENCE_FILES: Final = 100
 """Most files for one operator and code: what one does cannot crowd out what another one did."""
 
-# They are found again by every look as long as they are so.
-_SAID_ANEW: Final = frozenset({"session-missing", "log-unreachable"})
+# They are found again by every look as long as they are so, and what is signed proves none of them.
+_SAID_ANEW: Final = frozenset(
+    {"session-missing", "log-unreachable", "log-files-altered", "checkpoint-behind"}
+)
 
 
 class StateFolder:

@@ -4,6 +4,7 @@ Internet.
 
 from __future__ import annotations
 
+import asyncio
 import ipaddress
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -20,6 +21,7 @@ READ_TIMEOUT_SECONDS: Final = 20.0
 """For each file of a log."""
 
 _CONNECT_TIMEOUT_SECONDS: Final = 10.0
+_AT_ONCE: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +47,46 @@ async def open_web(*, allow_private_addresses: bool = False) -> AsyncIterator[We
     """
     named = HttpTransport(connect_timeout_seconds=_CONNECT_TIMEOUT_SECONDS)
     public = HttpTransport(connect_timeout_seconds=_CONNECT_TIMEOUT_SECONDS, resolver=PublicResolver())
+    gate = asyncio.Semaphore(_AT_ONCE)
+    gated = GatedTransport(named, gate)
     try:
-        yield Web(named, named if allow_private_addresses else PublicTransport(public))
+        yield Web(gated, gated if allow_private_addresses else PublicTransport(GatedTransport(public, gate)))
     finally:
         await named.aclose()
         await public.aclose()
+
+
+@dataclass(frozen=True, slots=True)
+class GatedTransport:
+    """Has so many requests under way at once; others wait in order, which does not count as their time.
+
+    Attributes:
+        inner: sends them.
+        gate: as many as there may be.
+    """
+
+    inner: Transport
+    gate: asyncio.Semaphore
+
+    async def request(
+        self,
+        method: str,
+        url: str,
+        *,
+        headers: Mapping[str, str],
+        body: bytes | None,
+        max_bytes: int,
+        timeout_seconds: float,
+    ) -> HttpAnswer:
+        """Send one request; see `Transport.request`."""
+        async with self.gate:
+            return await self.inner.request(
+                method, url, headers=headers, body=body, max_bytes=max_bytes, timeout_seconds=timeout_seconds
+            )
+
+    async def aclose(self) -> None:
+        """Close all connections."""
+        await self.inner.aclose()
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,15 +18,20 @@ from aioum.chain.client import Chain
 from aioum.chain.rpc import Rpc
 from aioum.client.logs.auditing import Monitor
 from aioum.client.logs.followed import Followed
+from aioum.client.logs.looking import Looking
 from aioum.client.logs.peers import Peers
+from aioum.client.logs.sources import LogTarget, open_source
 from aioum.client.logs.state_folder import StateFolder
 from aioum.client.logs.web import open_web
 from aioum.core.errors import OutcomeUnknown
 from aioum.core.hextext import address_text, to_hex
 from aioum.core.types import Bytes32
 from aioum.devnet.running import RunningDevnet
+from aioum.log.audit import Level
 from aioum.log.checkpoint import Checkpoint, read_checkpoint, sign_checkpoint
-from aioum.log.monitor import WINDOW_BLOCKS, LogIdentity, read_state
+from aioum.log.files import LogFolder
+from aioum.log.monitor import WINDOW_BLOCKS, LogIdentity, OperatorState, read_state
+from aioum.log.static import show
 from tests.integration.cli.conftest import Shell
 from tests.integration.cli.kept_log import (
     CAPTURED,
@@ -155,7 +160,7 @@ async def test_a_session_whose_event_an_endpoint_gives_late_had_no_entry_before(
     assert (known["ok"], known["matched"], known["missing"]) == (True, 1, 0)
 
 
-async def test_a_history_that_is_rewritten_between_two_looks_is_inconsistent(
+async def test_a_history_that_is_rewritten_between_two_looks_is_a_split_view_with_its_proof(
     log: KeptLog, command: Command, tmp_path: Path
 ) -> None:
     once = options(tmp_path, following(log))
@@ -164,11 +169,12 @@ async def test_a_history_that_is_rewritten_between_two_looks_is_inconsistent(
     assert codes(await to_thread(command.json, *once)) == []
     shown = log.rewrite([sessions[1], sessions[0], sessions[2]])
     look = await to_thread(command.json, *once, expect=1)
-    assert codes(look) == ["consistency-invalid"]
+    assert codes(look) == ["split-view"]
     assert evidence(look)["checkpoints"] == [seen.decode(), shown.decode()]
+    assert evidence(look)["facts"]["prefix"]["root"] != evidence(look)["facts"]["checkpoints"][0]["root"]
     # It stays so, and is kept once; the checkpoint that peers are shown is the one that was verified.
     again = await to_thread(command.json, *once, expect=1)
-    assert (codes(again), again["evidence"]) == (["consistency-invalid"], look["evidence"])
+    assert (codes(again), again["evidence"]) == (["split-view"], look["evidence"])
     (checkpoint,) = (tmp_path / "state" / "checkpoints").iterdir()
     assert checkpoint.read_bytes() == seen
     # The right history is followed again, and what was found is not forgotten.
@@ -206,22 +212,69 @@ async def test_a_log_that_shows_less_than_before_is_late_at_first_and_rewound_af
     assert codes(await to_thread(command.json, *once, expect=1)) == ["checkpoint-behind"]
 
 
-async def test_a_log_that_shows_less_than_is_anchored_does_not_match_its_anchor(
-    log: KeptLog, command: Command, tmp_path: Path
+async def test_a_host_that_lags_behind_an_anchor_accuses_nobody_before_the_delay_is_over(
+    devnet: RunningDevnet, log: KeptLog, command: Command, tmp_path: Path
 ) -> None:
-    once = options(tmp_path, following(log))
+    once = options(tmp_path, {**following(log), "maxDelaySeconds": 60})
     sessions = await log.settle(3)
     older = log.append(sessions[:2])
     log.append(sessions[2:])
     await log.anchor()
     assert (await to_thread(command.json, *once))["remarks"] == []
     (log.folder / "public" / "checkpoint").write_bytes(older)
-    look = await to_thread(command.json, *once, expect=1)
-    assert (codes(look), evidence(look)["checkpoints"]) == (["anchor-mismatch"], [older.decode()])
-    # Without the files of what was shown before, nothing proves that it was the same log.
+    behind = await to_thread(command.json, *once)
+    assert codes(behind, "pending") == ["checkpoint-behind", "checkpoint-behind"]
+    # Another host of the same log, which has no files yet of what was shown before.
     log.rewrite(sessions[:2])
-    shrunk = await to_thread(command.json, *once, expect=1)
-    assert codes(shrunk) == ["anchor-mismatch", "consistency-invalid"]
+    assert codes(await to_thread(command.json, *once), "pending") == ["checkpoint-behind"] * 2
+    await devnet.increase_time(61)
+    late = await to_thread(command.json, *once, expect=1)
+    assert codes(late) == ["checkpoint-behind", "consistency-invalid"]
+
+
+async def test_sessions_are_judged_all_the_same_where_the_host_withholds_a_file(
+    devnet: RunningDevnet, log: KeptLog, command: Command, tmp_path: Path
+) -> None:
+    once = options(tmp_path, {**following(log), "maxDelaySeconds": 60})
+    first, omitted, last = await log.settle(3)
+    log.append([first])
+    await to_thread(command.json, *once)
+    log.append([last])
+    bundle = log.folder / "public" / "tile" / "entries" / "000.p" / "2"
+    kept = bundle.read_bytes()
+    bundle.unlink()
+    early = await to_thread(command.json, *once, expect=1)
+    assert (codes(early), codes(early, "pending")) == (["log-unreachable"], ["pending"] * 2)
+    await devnet.increase_time(61)
+    late = await to_thread(command.json, *once, expect=1)
+    assert codes(late) == ["log-unreachable", "session-missing", "session-missing"]
+    assert late["evidence"] == []
+    bundle.write_bytes(kept)
+    back = await to_thread(command.json, *once, expect=1)
+    assert (codes(back), back["matched"]) == (["session-missing"], 2)
+    assert back["remarks"][-1]["facts"]["channelId"] == to_hex(omitted.channel_id)
+
+
+async def test_an_operator_that_moves_may_write_in_the_new_log_what_the_old_one_has(
+    log: KeptLog, tmp_path: Path
+) -> None:
+    sessions, moved = await log.settle(2), tmp_path / "moved"
+    log.append(sessions)
+    with LogFolder.open(moved, "moved.example/log") as folder:
+        folder.append([entry.to_bytes() for entry in (sessions[0], sessions[1], sessions[1])])
+        note = sign_checkpoint(Checkpoint(folder.origin, 3, folder.tree.root()), KEY)
+        show(folder, 3, note)
+    async with open_web() as web:
+        targets = [
+            LogTarget(LogIdentity(origin, KEY.public_key), open_source(str(place), web.named))
+            for origin, place in ((ORIGIN, log.folder), ("moved.example/log", moved))
+        ]
+        operator = log.service.operator.key.address
+        state = OperatorState(log.chain.chain_id, log.chain.payment_manager, operator)
+        look = await Looking(log.chain, state, targets, confirmations=1).look()
+    wrong = [found.remark for found in look.found if found.remark.level is Level.ALERT]
+    assert [(remark.code, remark.facts["index"]) for remark in wrong] == [("log-entry-duplicate", 2)]
+    assert look.state.counts.matched == 4
 
 
 async def test_a_log_of_another_name_in_its_place_has_changed_its_origin(

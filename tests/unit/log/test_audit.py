@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import pytest
 
-from aioum.core.canonical import canonical_bytes
 from aioum.core.errors import InvalidInput
 from aioum.core.hextext import to_hex
 from aioum.core.types import ZERO_ADDRESS, Address, Bytes32
@@ -18,15 +17,10 @@ from aioum.log.audit import (
     Remark,
     Standing,
     WrongEntry,
-    judge_anchor,
     judge_missing,
     judge_stranger,
-    require_continues,
 )
-from aioum.log.checkpoint import Checkpoint
 from aioum.log.entry import CapsuleEntry, SessionEntry
-from aioum.log.proofs import MAX_SIZE
-from aioum.log.tree import EMPTY_ROOT, LogTree, MemoryNodes, leaf_hash
 from tests.unit.log.samples import ORIGIN, session
 
 CHAIN = (session(0).chain_id, session(0).payment_manager)
@@ -36,7 +30,7 @@ HOUR = 3_600
 
 
 def final(number: int) -> FinalSession:
-    return FinalSession(session(number), block_number=100 + number)
+    return FinalSession(session(number), 100 + number, HOUR)
 
 
 def code(remark: Remark | WrongEntry | None) -> str | None:
@@ -129,35 +123,33 @@ def test_more_than_the_limit_may_not_wait(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @pytest.mark.parametrize(
-    ("expected", "searched", "newest"),
+    ("expected", "repeated", "newest"),
     [
-        ("log-entry-unknown", None, None),
-        ("log-entry-foreign", None, Standing(STRANGER, session(5), is_final=True)),
-        ("log-entry-foreign", None, Standing(ZERO_ADDRESS, session(5), is_final=True)),
-        ("log-entry-premature", None, Standing(OPERATOR, session(5), is_final=False)),
-        (
-            "log-entry-duplicate",
-            Standing(OPERATOR, session(5), is_final=True),
-            Standing(OPERATOR, session(5), is_final=True),
-        ),
-        ("log-entry-contradicts-chain", None, Standing(OPERATOR, session(6), is_final=True)),
-        (None, None, Standing(OPERATOR, session(5), is_final=True)),
-        (
-            None,
-            Standing(OPERATOR, session(5), is_final=False),
-            Standing(OPERATOR, session(5), is_final=True),
-        ),
+        ("log-entry-unknown", False, None),
+        ("log-entry-foreign", False, Standing(STRANGER, session(5), is_final=True)),
+        ("log-entry-foreign", False, Standing(ZERO_ADDRESS, session(5), is_final=True)),
+        ("log-entry-premature", False, Standing(OPERATOR, session(5), is_final=False)),
+        ("log-entry-duplicate", True, Standing(OPERATOR, session(5), is_final=True)),
+        ("log-entry-contradicts-chain", False, Standing(OPERATOR, session(6), is_final=True)),
+        (None, False, Standing(OPERATOR, session(5), is_final=True)),
     ],
 )
 def test_an_entry_without_a_waiting_session_is_what_the_chain_says(
-    expected: str | None, searched: Standing | None, newest: Standing | None
+    expected: str | None, newest: Standing | None, *, repeated: bool
 ) -> None:
     logged = LoggedSession(ORIGIN, 4, session(5))
-    remark = judge_stranger(logged, OPERATOR, searched, newest)
+    remark = judge_stranger(logged, OPERATOR, newest, repeated=repeated)
     assert code(remark) == expected
     if remark is not None:
         assert remark.level is Level.ALERT
         assert (remark.facts["origin"], remark.facts["index"]) == (ORIGIN, 4)
+
+
+def test_an_entry_whose_session_another_log_had_counts_as_one_that_matches() -> None:
+    coverage = Coverage()
+    see(coverage, 0, session(1))
+    coverage.accept(coverage.strangers[ORIGIN, 0])
+    assert (coverage.strangers, coverage.counts) == ({}, Counts(matched=1))
 
 
 def test_of_two_entries_of_a_session_one_is_left_to_be_judged() -> None:
@@ -195,6 +187,12 @@ def test_a_missing_session_is_pending_until_the_delay_is_over_and_missing_after(
         assert remark.facts["dueAt"] == 1_000 + HOUR
 
 
+def test_a_session_is_due_by_what_was_promised_when_it_was_first_seen() -> None:
+    before, after = final(1), replace(final(2), max_delay_seconds=10 * HOUR)
+    remarks = judge_missing([before, after], {101: 0, 102: 0}, HOUR + 1)
+    assert [remark.code for remark in remarks] == ["session-missing", "pending"]
+
+
 def test_of_a_log_that_could_not_be_read_whole_no_more_is_said_than_was_read() -> None:
     (read,) = judge_missing([final(1)], {101: 0}, 2 * HOUR, HOUR)
     (unread,) = judge_missing([final(1)], {101: 0}, 2 * HOUR, HOUR, read_whole=False)
@@ -209,66 +207,3 @@ def test_missing_sessions_are_named_in_the_order_of_the_chain() -> None:
     assert [(remark.code, remark.facts["sessionId"]) for remark in remarks] == [
         ("session-missing", "2"), ("session-missing", "3"), ("pending", "4"),
     ]  # fmt: skip
-
-
-def tree(size: int, salt: bytes = b"") -> LogTree:
-    grown = LogTree(MemoryNodes())
-    grown.extend([leaf_hash(salt + session(number).to_bytes()) for number in range(size)])
-    return grown
-
-
-def checkpoint(of: LogTree, size: int | None = None) -> Checkpoint:
-    return Checkpoint(ORIGIN, of.size if size is None else size, of.root(size))
-
-
-def test_a_log_that_continues_what_is_anchored_is_not_remarked_on() -> None:
-    log = tree(11)
-    for size in (1, 7, 11):
-        proof = log.consistency(size)
-        assert judge_anchor(checkpoint(log, size), checkpoint(log), log.root(size), proof) is None
-
-
-def test_a_log_without_an_anchor_is_noted() -> None:
-    remark = judge_anchor(None, checkpoint(tree(3)), None, None)
-    assert remark is not None
-    assert (remark.code, remark.level) == ("anchor-absent", Level.NOTE)
-
-
-def test_a_log_that_shows_less_or_others_than_is_anchored_does_not_match_its_anchor() -> None:
-    log, other = tree(11), tree(11, b"other")
-    shrunk = judge_anchor(checkpoint(log), checkpoint(log, 10), None, None)
-    forked = judge_anchor(checkpoint(other, 7), checkpoint(log), log.root(7), log.consistency(7))
-    same_size = judge_anchor(checkpoint(other), checkpoint(log), log.root(), [])
-    for remark in (shrunk, forked, same_size):
-        assert remark is not None
-        assert (remark.code, remark.level) == ("anchor-mismatch", Level.ALERT)
-
-
-def test_a_log_that_cannot_prove_its_anchor_is_inconsistent() -> None:
-    log = tree(11)
-    anchored, shown, root, proof = checkpoint(log, 7), checkpoint(log), log.root(7), log.consistency(7)
-    for wrong in (None, [], proof[:-1], [*proof, proof[0]], proof[::-1]):
-        remark = judge_anchor(anchored, shown, root, wrong)
-        assert remark is not None
-        assert (remark.code, remark.level) == ("consistency-invalid", Level.ALERT)
-    assert code(judge_anchor(anchored, shown, None, proof)) == "consistency-invalid"
-
-
-def test_files_that_lead_nowhere_do_not_accuse_the_log_of_another_anchor() -> None:
-    log, other = tree(11), tree(11, b"other")
-    for size in (7, 11):
-        anchored, root, proof = checkpoint(log, size), other.root(size), other.consistency(size)
-        remark = judge_anchor(anchored, checkpoint(log), root, proof)
-        assert code(remark) == (None if size == 11 else "consistency-invalid")
-
-
-def test_sizes_beyond_the_integers_of_json_can_be_written_as_facts() -> None:
-    log = tree(3)
-    huge = Checkpoint(ORIGIN, MAX_SIZE, log.root())
-    remark = judge_anchor(huge, checkpoint(log), None, None)
-    assert remark is not None
-    assert b'"anchoredSize":"4611686018427387903"' in canonical_bytes(dict(remark.facts))
-
-
-def test_every_log_continues_an_empty_one() -> None:
-    require_continues(Checkpoint(ORIGIN, 0, EMPTY_ROOT), checkpoint(tree(3)), ())

@@ -5,8 +5,9 @@ import pytest
 from aioum.core.errors import AioumError
 from aioum.core.merkle import Frontier
 from aioum.log.checkpoint import Checkpoint
+from aioum.log.compare import Prefix
 from aioum.log.errors import ResourceMissing
-from aioum.log.following import checked_entries, proof_between
+from aioum.log.following import checked_entries, prefix_between
 from aioum.log.paths import TilePath
 from aioum.log.static import new_paths, tile_bytes
 from aioum.log.tile_check import TileCheck, begun_tiles
@@ -116,16 +117,16 @@ def test_tiles_that_were_begun_otherwise_do_not_lead_to_the_known_state() -> Non
         assert caught.value.code == "proof-root-mismatch"
 
 
-async def test_a_proof_is_read_whichever_checkpoint_is_the_larger_one() -> None:
+async def test_a_prefix_is_read_whichever_checkpoint_is_the_larger_one() -> None:
     log = Log(300)
     reader = hosted(log, 300)
     small, large = (Checkpoint(ORIGIN, size, log.root(size)) for size in (7, 300))
-    assert await proof_between(reader, large, small) == log.consistency(7, 300)
-    assert await proof_between(reader, small, large) == log.consistency(7, 300)
-    assert await proof_between(reader, large, large) == []
+    expected = Prefix(log.root(7), tuple(log.consistency(7, 300)))
+    assert await prefix_between(reader, large, small) == expected
+    assert await prefix_between(reader, small, large) == expected
 
 
-async def test_a_log_without_the_files_of_a_checkpoint_gives_no_proof() -> None:
+async def test_a_log_without_the_files_of_a_checkpoint_has_no_prefix_of_it() -> None:
     log = Log(300)
     small, large = (Checkpoint(ORIGIN, size, log.root(size)) for size in (7, 300))
-    assert await proof_between(hosted(log, 200), small, large) is None
+    assert await prefix_between(hosted(log, 200), small, large) is None

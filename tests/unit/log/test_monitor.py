@@ -1,4 +1,4 @@
-"""What a monitor concludes from two checkpoints, and what it remembers."""
+"""What a monitor concludes from what an operator names, and what it remembers."""
 
 import json
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from aioum.core.merkle import Frontier
 from aioum.core.types import Address, Bytes32, ChannelId
 from aioum.log.audit import Counts, FinalSession, Level, LoggedSession, Remark
 from aioum.log.checkpoint import Checkpoint, sign_checkpoint
-from aioum.log.compare import judge_growth, judge_identity, judge_peer
+from aioum.log.compare import judge_identity
 from aioum.log.errors import CheckpointInvalid
 from aioum.log.monitor import (
     MAX_FORMER_KEYS,
@@ -51,85 +51,12 @@ def summary(remark: Remark | None) -> tuple[str, Level] | None:
     return None if remark is None else (remark.code, remark.level)
 
 
-def growth(kept: Checkpoint, shown: Checkpoint, proof: list[bytes] | None) -> Remark | None:
-    return judge_growth(kept, shown, proof, 0, HOUR)
-
-
 def log_state(size: int = 5, **changes: Any) -> LogState:
     frontier = Frontier()
     for leaf in leaves(size):
         frontier = frontier.append(leaf, node_hash)
     note = sign_checkpoint(checkpoint(tree(size)), KEY)
     return replace(LogState(IDENTITY, "https://node.example/log", note, frontier), **changes)
-
-
-def test_growth_with_a_proof_is_not_remarked_on() -> None:
-    log = tree(20)
-    for first, second in ((1, 2), (7, 20), (16, 17), (20, 20)):
-        assert growth(checkpoint(log, first), checkpoint(log, second), log.consistency(first, second)) is None
-
-
-def test_every_log_continues_an_empty_one() -> None:
-    empty = LogTree(MemoryNodes())
-    assert growth(checkpoint(empty), checkpoint(tree(3)), None) is None
-
-
-def test_two_roots_of_one_size_are_a_split_view() -> None:
-    remark = growth(checkpoint(tree(7)), checkpoint(tree(7, forked_at=3)), [])
-    assert summary(remark) == ("split-view", Level.ALERT)
-
-
-@pytest.mark.parametrize("forked_at", [0, 3, 6])
-def test_a_rewritten_history_has_no_valid_proof(forked_at: int) -> None:
-    kept, shown = tree(7), tree(12, forked_at)
-    for proof in (shown.consistency(7), tree(12).consistency(7), [], None):
-        remark = growth(checkpoint(kept), checkpoint(shown), proof)
-        assert summary(remark) == ("consistency-invalid", Level.ALERT)
-        assert remark is not None
-        assert [item["size"] for item in remark.facts["checkpoints"]] == [7, 12]  # type: ignore[index, union-attr, call-overload]
-
-
-def test_a_log_may_show_an_older_state_for_as_long_as_the_delay_and_is_rewound_after() -> None:
-    log = tree(12)
-    for seconds, level in ((0, Level.PENDING), (HOUR, Level.PENDING), (HOUR + 1, Level.ALERT)):
-        remark = judge_growth(checkpoint(log), checkpoint(log, 7), log.consistency(7), seconds, HOUR)
-        assert summary(remark) == ("checkpoint-behind", level)
-
-
-def test_a_smaller_log_of_another_history_is_inconsistent_at_once() -> None:
-    log = tree(12)
-    other = growth(checkpoint(log), checkpoint(tree(7, forked_at=2)), log.consistency(7))
-    assert summary(other) == ("consistency-invalid", Level.ALERT)
-    gone = growth(checkpoint(log), checkpoint(log, 7), None)
-    assert summary(gone) == ("consistency-invalid", Level.ALERT)
-
-
-def test_what_others_saw_of_the_same_history_is_not_remarked_on() -> None:
-    log = tree(12)
-    for ours, theirs in ((12, 12), (12, 5), (5, 12)):
-        proof = log.consistency(*sorted((ours, theirs)))
-        assert judge_peer(checkpoint(log, ours), checkpoint(log, theirs), proof, 0, HOUR) is None
-
-
-def test_two_monitors_that_were_shown_two_histories_see_the_split() -> None:
-    ours, theirs = tree(9), tree(9, forked_at=4)
-    assert summary(judge_peer(checkpoint(ours), checkpoint(theirs), [], 0, HOUR)) == (
-        "split-view",
-        Level.ALERT,
-    )
-    smaller = judge_peer(checkpoint(ours), checkpoint(theirs, 6), ours.consistency(6), 0, HOUR)
-    assert summary(smaller) == ("split-view", Level.ALERT)
-    larger = judge_peer(checkpoint(ours, 6), checkpoint(theirs), theirs.consistency(6), 0, HOUR)
-    assert summary(larger) == ("split-view", Level.ALERT)
-    unproven = judge_peer(checkpoint(ours), checkpoint(theirs, 6), None, 0, HOUR)
-    assert summary(unproven) == ("split-view", Level.ALERT)
-
-
-def test_what_others_saw_first_has_to_be_shown_to_us_within_the_delay() -> None:
-    log = tree(12)
-    ours, theirs = checkpoint(log, 5), checkpoint(log)
-    assert summary(judge_peer(ours, theirs, None, HOUR, HOUR)) == ("peer-ahead", Level.PENDING)
-    assert summary(judge_peer(ours, theirs, None, HOUR + 1, HOUR)) == ("split-view", Level.ALERT)
 
 
 def test_a_followed_log_that_is_named_no_more_has_changed_its_origin() -> None:
@@ -162,10 +89,11 @@ def test_what_a_log_signed_with_a_former_key_still_counts_against_it() -> None:
     assert len(many.grown(new, before.where, note, before.frontier).former_keys) == MAX_FORMER_KEYS
 
 
-def test_growth_ends_being_behind_and_keeps_what_others_saw() -> None:
+def test_growth_ends_being_behind_and_keeps_what_others_saw_and_what_was_promised() -> None:
     seen = (Unexplained(b"note", 1),)
-    grown = log_state(behind_since=7, unexplained=seen).grown(IDENTITY, "./log", b"", Frontier())
-    assert (grown.behind_since, grown.unexplained) == (None, seen)
+    before = log_state(behind_since=7, unexplained=seen, max_delay_seconds=60)
+    grown = before.grown(IDENTITY, "./log", b"", Frontier())
+    assert (grown.behind_since, grown.unexplained, grown.max_delay_seconds) == (None, seen, 60)
 
 
 def full_state() -> OperatorState:
@@ -176,7 +104,7 @@ def full_state() -> OperatorState:
         operator=OPERATOR,
         searched=(42, Bytes32(b"\x07" * 32)),
         recent={ChannelId(b"\x05" * 32): 40},
-        missing=(FinalSession(session(1), 41),),
+        missing=(FinalSession(session(1), 41, HOUR),),
         strangers=(LoggedSession(ORIGIN, 3, session(2)),),
         counts=Counts(4, 3, 2),
         logs={
@@ -184,6 +112,7 @@ def full_state() -> OperatorState:
                 unexplained=(Unexplained(theirs, 1_700_000_000),),
                 behind_since=1_700_000_001,
                 former_keys=(OTHER_KEY.public_key,),
+                max_delay_seconds=60,
             )
         },
     )
@@ -231,6 +160,8 @@ def _wrong(path: str, wrong: Any) -> Callable[[Any], None]:
         _wrong("logs.0.unexplained.0.seenAt", -1),
         _wrong("logs.0.behindSince", "soon"),
         _wrong("logs.0.formerKeys", ["AAAA"]),
+        _wrong("logs.0.maxDelaySeconds", -1),
+        _wrong("missing.0.maxDelaySeconds", None),
         _wrong("missing.0.entry", '{"type":"aioum.capsule.v1","root":"0x"}'),
         _wrong("strangers.0.index", "3"),
         _wrong("counts", [1, 2, 3, 4]),

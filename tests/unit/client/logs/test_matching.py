@@ -27,7 +27,7 @@ def begun(numbers: Iterable[int]) -> tuple[Matching, Watched]:
 
     async def sessions() -> AsyncIterator[FinalSession]:
         for number in numbers:
-            yield FinalSession(session(number), number)
+            yield FinalSession(session(number), number, 3_600)
             coverage.note()
 
     return Matching(coverage, sessions(), CHAIN), coverage

@@ -52,7 +52,7 @@ def look(state: OperatorState, *found: Found) -> Look:
 
 
 def split() -> Found:
-    remark = judge_growth(ONE.checkpoint(), OTHER.checkpoint(), [], 0, 0)
+    remark = judge_growth(ONE.checkpoint(), OTHER.checkpoint(), None, 0, 0)
     assert remark is not None
     return Found(remark, (ONE.note, OTHER.note))
 
@@ -107,7 +107,7 @@ def test_a_checkpoint_of_a_size_that_no_log_has_is_evidence_too(tmp_path: Path) 
     with StateFolder.open(tmp_path) as folder:
         for size in (MAX_SIZE - 1, MAX_SIZE):
             huge = Checkpoint(ORIGIN, size, b"\x02" * 32)
-            remark = judge_growth(ONE.checkpoint(), huge, None, 0, 0)
+            remark = judge_growth(ONE.checkpoint(), huge, None, 1, 0)
             assert remark is not None
             folder.keep(look(FIRST, Found(remark, (ONE.note, sign_checkpoint(huge, KEY)))))
         (path,) = folder.evidence()
@@ -135,6 +135,8 @@ def test_what_is_found_anew_by_each_look_leaves_no_evidence(tmp_path: Path) -> N
     remarks = [
         Remark("session-missing", Level.ALERT, "session 1"),
         Remark("log-unreachable", Level.ALERT, "gone"),
+        Remark("log-files-altered", Level.ALERT, "other files"),
+        Remark("checkpoint-behind", Level.ALERT, "older"),
         Remark("pending", Level.PENDING, "session 2"),
         Remark("anchor-absent", Level.NOTE, "never anchored"),
     ]

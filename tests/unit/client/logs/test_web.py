@@ -1,5 +1,6 @@
 """What cards name is fetched from the public Internet alone; what a person names may be anywhere."""
 
+import asyncio
 from collections.abc import Mapping
 
 import pytest
@@ -7,7 +8,7 @@ from aiohttp.web import Request, StreamResponse
 
 from aioum.client.http import HttpAnswer
 from aioum.client.logs.sources import open_source
-from aioum.client.logs.web import PublicTransport, open_web
+from aioum.client.logs.web import GatedTransport, PublicTransport, open_web
 from aioum.core.errors import AioumError, OutcomeUnknown
 from aioum.log.checkpoint import MAX_NOTE_BYTES
 from aioum.log.tiles import MAX_BUNDLE_BYTES
@@ -90,3 +91,15 @@ async def test_each_file_of_a_log_has_a_limit_of_its_own() -> None:
         "https://example.com/log/tile/0/000": 8_192,
         "https://example.com/log/tile/entries/000.p/7": MAX_BUNDLE_BYTES,
     }
+
+
+async def test_requests_beyond_the_limit_wait_in_order_and_are_all_sent() -> None:
+    gate, asked = asyncio.Semaphore(1), Asked()
+    source = open_source("https://example.com/log", GatedTransport(asked, gate))
+    await gate.acquire()
+    waiting = [asyncio.ensure_future(source.fetch(path)) for path in ("checkpoint", "tile/0/000")]
+    await asyncio.sleep(0)
+    assert asked.limits == {}
+    gate.release()
+    await asyncio.gather(*waiting)
+    assert len(asked.limits) == 2
