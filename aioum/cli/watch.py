@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from aioum.cli.failures import warn
+from aioum.cli.log_options import OperatorAddress
 from aioum.cli.plain import one_line
 from aioum.cli.settings import Settings, common_options, examples
 
@@ -19,19 +20,6 @@ if TYPE_CHECKING:
     from aioum.core.types import Address, ChannelId
 
 DEFAULT_INTERVAL_SECONDS = 2.0
-
-
-class _Account(click.ParamType["Address"]):
-    name = "address"
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> Address:
-        from aioum.core.errors import InvalidInput
-        from aioum.core.hextext import address
-
-        try:
-            return address(value)
-        except InvalidInput:
-            self.fail(f"{value!r:.80} is no address of 0x and 40 digits", param, ctx)
 
 
 class _Channel(click.ParamType["ChannelId"]):
@@ -56,7 +44,7 @@ class _Channel(click.ParamType["ChannelId"]):
 @click.option(
     "--of",
     "accounts",
-    type=_Account(),
+    type=OperatorAddress(),
     multiple=True,
     metavar="ADDRESS",
     help="Only what concerns this payer, payee or operator; repeat for several.",

@@ -12,7 +12,7 @@ from typing import Final
 from aioum.chain.anchors import LogAnchored, anchored
 from aioum.chain.client import Chain
 from aioum.chain.finished import finished_sessions
-from aioum.chain.model import BlockRef, ChainSession
+from aioum.chain.model import BlockRef
 from aioum.client.logs.look import MAX_REMARKS, LogView, Look
 from aioum.client.logs.matching import Matching
 from aioum.client.logs.repeated import repeated_entries
@@ -34,12 +34,12 @@ from aioum.log.audit import (
 )
 from aioum.log.checkpoint import Checkpoint, read_checkpoint
 from aioum.log.compare import judge_anchor, judge_growth
-from aioum.log.entry import SessionEntry
 from aioum.log.errors import CheckpointInvalid, ResourceMissing, TileInvalid
 from aioum.log.following import checked_entries, prefix_between
 from aioum.log.membership import Membership
 from aioum.log.monitor import WINDOW_BLOCKS, LogState, OperatorState
 from aioum.log.tiles import TileReader
+from aioum.verify.logged import entry_of
 
 DEFAULT_MAX_DELAY_SECONDS: Final = 3_600
 
@@ -164,7 +164,7 @@ class Looking:
         if state.searched is not None:
             first = max(first, state.searched[0] + 1 - WINDOW_BLOCKS)
         async for finished in finished_sessions(self._chain, state.operator, first, last):
-            entry, delay = self._entry(finished.session), self._max_delay_seconds
+            entry, delay = entry_of(self._chain.domain, finished.session), self._max_delay_seconds
             session = FinalSession(entry, finished.block_number, delay)
             channel = session.entry.channel_id
             if channel not in recent:
@@ -325,7 +325,7 @@ class Looking:
         session = await self._chain.session(channel_id, block)
         if session is None:
             return None
-        return Standing(session.operator, self._entry(session), session.is_finalized)
+        return Standing(session.operator, entry_of(self._chain.domain, session), session.is_finalized)
 
     async def _judge_missing(self, look: Look) -> None:
         missing = look.state.missing
@@ -352,17 +352,6 @@ class Looking:
     def _alert(self, look: Look, view: LogView, code: str, text: str) -> None:
         facts: dict[str, JsonValue] = {"origin": view.target.identity.origin}
         look.add(Remark(code, Level.ALERT, text, facts), (view.note,))
-
-    def _entry(self, session: ChainSession) -> SessionEntry:
-        return SessionEntry(
-            chain_id=self._chain.chain_id,
-            payment_manager=self._chain.payment_manager,
-            channel_id=session.channel_id,
-            session_id=session.session_id,
-            call_count=session.call_count,
-            captured=session.settled,
-            results_root=session.root,
-        )
 
 
 async def _add_entry(look: Look, view: LogView | None, wrong: WrongEntry) -> None:

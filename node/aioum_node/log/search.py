@@ -19,6 +19,7 @@ from aioum.chain.scan import MAX_RANGE_BLOCKS
 from aioum.core.errors import ChainError
 from aioum.core.types import Address, Bytes32, ChannelId
 from aioum.log.entry import SessionEntry
+from aioum.verify.logged import entry_of
 
 WINDOW_BLOCKS: Final = 32
 """Searched again each time: an endpoint may have answered before it had all logs of its newest blocks."""
@@ -108,7 +109,7 @@ class FinalSessions:
             if self._is_own(finished.session)
         ]
         found.sort(key=lambda finished: (finished.block_number, finished.log_index))
-        return [self._entry(finished.session) for finished in found]
+        return [entry_of(self._chain.domain, finished.session) for finished in found]
 
     async def _unknown(self, channels: Sequence[ChannelId]) -> set[ChannelId]:
         return await self._unlogged([channel for channel in channels if channel not in self._others])
@@ -120,14 +121,3 @@ class FinalSessions:
             self._others.clear()
         self._others.add(session.channel_id)
         return False
-
-    def _entry(self, session: ChainSession) -> SessionEntry:
-        return SessionEntry(
-            chain_id=self._chain.chain_id,
-            payment_manager=self._chain.payment_manager,
-            channel_id=session.channel_id,
-            session_id=session.session_id,
-            call_count=session.call_count,
-            captured=session.settled,
-            results_root=session.root,
-        )
