@@ -335,12 +335,13 @@ async def test_a_look_that_takes_too_long_is_given_up(log: KeptLog, tmp_path: Pa
     identity = LogIdentity(ORIGIN, KEY.public_key)
     async with hanging() as url, open_web() as web:
         with StateFolder.open(tmp_path / "state") as folder:
-            monitor = Monitor(log.chain, folder, web, Peers((), web.named), 1, timeout_seconds=0.3)
+            hasty = Monitor(log.chain, folder, web, Peers((), web.named), 1, timeout_seconds=0.3)
+            patient = Monitor(log.chain, folder, web, Peers((), web.named), 1, timeout_seconds=60)
             operator = log.service.operator.key.address
             with pytest.raises(OutcomeUnknown) as caught:
-                await monitor.look(Followed(operator, (f"{url}/log",), identity))
+                await hasty.look(Followed(operator, (f"{url}/log",), identity))
             assert caught.value.code == "look-timeout"
-            seen = await monitor.look(Followed(operator, (str(log.folder),), identity))
+            seen = await patient.look(Followed(operator, (str(log.folder),), identity))
             assert (seen.ok, seen.state.counts.matched) == (True, 1)
 
 
