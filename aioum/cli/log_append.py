@@ -129,7 +129,9 @@ def _log_key(file: Path, password_file: Path | None) -> NoteSigner:
     (key,) = signing_keys((file,), password_file)
     if key.alg != ED25519:
         raise ConfigError(
-            f"{file} is an {key.alg} key; checkpoints are signed with {ED25519}", code="log-key-malformed"
+            f"{file} is an {key.alg} key; checkpoints are signed with {ED25519}",
+            code="log-key-malformed",
+            hint="make one with `aioum run keygen FILE`",
         )
     return key
 

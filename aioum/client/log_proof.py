@@ -70,7 +70,9 @@ def _promised(book: Book) -> CardLog:
     log = book.facts.card.log
     if log is None:
         raise Refused(
-            "the card that the session was opened under names no transparency log", code="log-not-promised"
+            "the card that the session was opened under names no transparency log",
+            code="log-not-promised",
+            hint="where the operator keeps one all the same, name it with its origin and its key",
         )
     return log
 
@@ -78,7 +80,11 @@ def _promised(book: Book) -> CardLog:
 async def _final(chain: Sessions, channel_id: ChannelId) -> ChainSession:
     session = await chain.session(channel_id)
     if session is None:
-        raise ChainError(f"the chain has no session {to_hex(channel_id)}", code="session-not-on-chain")
+        raise ChainError(
+            f"the chain has no session {to_hex(channel_id)}",
+            code="session-not-on-chain",
+            hint="it was never opened, or the endpoint is of another chain",
+        )
     if not session.is_finalized:
         raise ChainError(
             "the session is not finalized",

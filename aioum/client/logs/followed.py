@@ -122,7 +122,11 @@ def require_distinct(followed: Sequence[Followed]) -> None:
         ConfigError: `monitor-config-invalid`.
     """
     if len({item.operator for item in followed}) != len(followed):
-        raise ConfigError("an operator is named twice", code="monitor-config-invalid")
+        raise ConfigError(
+            "an operator is named twice",
+            code="monitor-config-invalid",
+            hint="name it once, in the file or as an option; all its logs are looked at together",
+        )
 
 
 def _followed(value: JsonValue) -> Followed:

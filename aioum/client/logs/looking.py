@@ -346,7 +346,11 @@ class Looking:
     async def _block(self, number: int) -> BlockRef:
         block = await self._chain.block(number)
         if block is None:
-            raise ChainError(f"the endpoint does not know block {number}", code="block-missing")
+            raise ChainError(
+                f"the endpoint does not know block {number}",
+                code="block-missing",
+                hint="it lags, or was asked with fewer confirmations before: look again later",
+            )
         return block
 
     def _alert(self, look: Look, view: LogView, code: str, text: str) -> None:

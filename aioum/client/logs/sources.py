@@ -27,6 +27,7 @@ from aioum.log.paths import CHECKPOINT_PATH, TILE_WIDTH, TilePath
 from aioum.log.tiles import MAX_BUNDLE_BYTES, Fetch
 
 _GONE: Final = (404, 410)
+_ELSEWHERE: Final = "look again later, or name a copy of the log at another place"
 _AT_ONCE: Final = 8
 _LOOKING: Final = ClientSettings(read_timeout_seconds=10.0, max_read_bytes=1024 * 1024)
 
@@ -94,7 +95,9 @@ async def get(url: str, transport: Transport, max_bytes: int) -> bytes | None:
     if answer.status in _GONE:
         return None
     if answer.status != 200:
-        raise OutcomeUnknown(f"{url} answered with status {answer.status}", code="log-unreachable")
+        raise OutcomeUnknown(
+            f"{url} answered with status {answer.status}", code="log-unreachable", hint=_ELSEWHERE
+        )
     return answer.body
 
 
@@ -122,7 +125,9 @@ def open_source(where: str, transport: Transport) -> LogSource:
                 return _read_note(public / CHECKPOINT_PATH)
             return await files(path)
         except OSError as error:
-            raise OutcomeUnknown(f"{public / path}: {error.strerror}", code="log-unreachable") from error
+            raise OutcomeUnknown(
+                f"{public / path}: {error.strerror}", code="log-unreachable", hint=_ELSEWHERE
+            ) from error
 
     return LogSource(where, fetch)
 
@@ -193,7 +198,11 @@ async def _card(service: Service, transport: Transport) -> tuple[str, Card]:
     url = node_base_url(service.descriptor_uri, allow_plain_http=False)
     value = (await NodeClient(transport, url, _LOOKING).describe()).get("card")
     if descriptor_hash(value) != service.terms.descriptor_hash:
-        raise InvalidInput(f"{url} serves another card than is registered", code="card-mismatch")
+        raise InvalidInput(
+            f"{url} serves another card than is registered",
+            code="card-mismatch",
+            hint="only the operator can mend it: it serves the old card, or registers the new one",
+        )
     return url, parse_card(value)
 
 

@@ -95,7 +95,11 @@ class StateFolder:
                 )
             return empty
         if path.stat().st_size > MAX_STATE_BYTES:
-            raise InvalidInput(f"{path} has over {MAX_STATE_BYTES} bytes", code="monitor-state-malformed")
+            raise InvalidInput(
+                f"{path} has over {MAX_STATE_BYTES} bytes",
+                code="monitor-state-malformed",
+                hint="restore it from a copy, or begin anew with another state folder",
+            )
         state = read_state(path.read_bytes())
         if (state.chain_id, state.payment_manager, state.operator) != (
             chain.chain_id, chain.payment_manager, operator,

@@ -32,7 +32,11 @@ class LogRoutes:
         try:
             note = await self._reader().checkpoint()
             if note is None:
-                raise Refused("the log has no checkpoint yet", code="log-resource-missing")
+                raise Refused(
+                    "the log has no checkpoint yet",
+                    code="log-resource-missing",
+                    hint="it gets its first one when the first session is over",
+                )
         except AioumError as error:
             return _refused(error)
         return _answer(note, _TEXT, "no-cache")
@@ -51,14 +55,23 @@ class LogRoutes:
         try:
             membership = await self._reader().membership(parse_channel_id(request.match_info["channel_id"]))
             if membership is None:
-                raise Refused("the session is not in the log, or not yet", code="session-not-logged")
+                raise Refused(
+                    "the session is not in the log, or not yet",
+                    code="session-not-logged",
+                    hint="once it is final it has to be there within the card's maxLogDelaySeconds; "
+                    "`aioum log audit` says whether it is late",
+                )
         except AioumError as error:
             return _refused(error)
         return _answer(canonical_bytes(membership.to_json()), "application/json", "no-cache")
 
     def _reader(self) -> LogReader:
         if self._log is None:
-            raise Refused("this operator keeps no transparency log", code="log-not-kept")
+            raise Refused(
+                "this operator keeps no transparency log",
+                code="log-not-kept",
+                hint="a card that promises one names it as `log`",
+            )
         return self._log
 
 

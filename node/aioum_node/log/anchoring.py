@@ -134,7 +134,11 @@ class Anchoring:
         try:
             return await self._anchor_if_due()
         except OSError as error:
-            raise LogFolderError(f"the log cannot be read: {error}", code="log-disk-failed") from error
+            raise LogFolderError(
+                f"the log cannot be read: {error}",
+                code="log-disk-failed",
+                hint="see to the disk; it goes on by itself",
+            ) from error
 
     async def _anchor_if_due(self) -> bool:
         found = await self._anchored()

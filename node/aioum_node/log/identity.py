@@ -75,7 +75,11 @@ def log_identity(
     except ConfigError:
         raise
     except AioumError as error:
-        raise ConfigError(f"{_WHAT}: {error}", code="log-key-malformed") from error
+        raise ConfigError(
+            f"{_WHAT}: {error}",
+            code="log-key-malformed",
+            hint="the key file holds 32 bytes in base64, and so does each of transparency_log_former_keys",
+        ) from error
     origin = settings.transparency_log_origin or f"aioum-log/{to_hex(operator)}"
     try:
         require_origin(origin)

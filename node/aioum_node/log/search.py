@@ -95,7 +95,11 @@ class FinalSessions:
             entries = await self._between(start, end, last)
             block = await chain.block(end)
             if block is None:
-                raise ChainError(f"the endpoint does not know block {end}", code="block-missing")
+                raise ChainError(
+                    f"the endpoint does not know block {end}",
+                    code="block-missing",
+                    hint="it lags behind another one; it is asked again",
+                )
             yield Found(entries, block)
 
     async def _stands(self, position: tuple[int, Bytes32]) -> bool:

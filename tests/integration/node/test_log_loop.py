@@ -346,3 +346,18 @@ async def test_a_chain_that_cannot_be_asked_is_told_once_and_asked_again(
         assert (keeper.loop.lag_seconds, keeper.told.anchors) == (0, [1])
     await shop.require_logged(channels)
     await journal.close()
+
+
+async def test_a_disk_that_fails_is_told_and_the_log_goes_on_once_it_is_mended(
+    shop: Shop, tmp_path: Path
+) -> None:
+    channels = [await shop.sell()]
+    shop.folder = tmp_path / "disk" / "log"
+    (tmp_path / "disk").write_bytes(b"not mounted")
+    async with keeping(shop.operator, shop.folder) as keeper:
+        with pytest.raises(AioumError) as caught:
+            await keeper.loop.run_once()
+        assert (caught.value.code, keeper.told.alerts) == ("log-disk-failed", ["log-disk-failed"])
+        (tmp_path / "disk").unlink()
+        await keeper.keep()
+    await shop.require_logged(channels)

@@ -15,7 +15,7 @@ from aioum.core.card import descriptor_hash
 from aioum.core.hextext import address_text
 from aioum.core.submission.framing import encode_base64
 from aioum.core.submission.keys import SubmissionKey
-from tests.integration.cli.kept_log import KEY, ORIGIN, KeptLog
+from tests.integration.cli.log.kept_log import KEY, ORIGIN, KeptLog
 
 NEW_KEY = SubmissionKey(b"\x08" * 32)
 NOWHERE = "http://127.0.0.1:9/log"

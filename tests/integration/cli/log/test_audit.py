@@ -5,7 +5,7 @@ Moves time, so the devnet is its own.
 
 import json
 from asyncio import to_thread
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,26 +21,10 @@ from aioum.core.types import Bytes32, ChannelId
 from aioum.devnet.running import RunningDevnet
 from aioum.log.entry import CapsuleEntry, SessionEntry
 from aioum.log.membership import read_membership
-from tests.integration.cli.kept_log import KEY, ORIGIN, Command, KeptLog, devnet_of_its_own, entry_of
+from tests.integration.cli.log.kept_log import KEY, ORIGIN, Command, KeptLog, entry_of
 from tests.integration.conftest import FundedAccount, RegisteredService
 
 HOUR = 3_600
-
-
-@pytest.fixture(scope="module")
-def devnet(anvil: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningDevnet]:
-    with devnet_of_its_own(tmp_path_factory.mktemp("devnet")) as started:
-        yield started
-
-
-@pytest.fixture
-def log(chain: Chain, payer: FundedAccount, registered_service: RegisteredService, tmp_path: Path) -> KeptLog:
-    return KeptLog(chain, payer, registered_service, tmp_path / "log")
-
-
-@pytest.fixture
-def command(capsys: pytest.CaptureFixture[str], devnet: RunningDevnet, tmp_path: Path) -> Command:
-    return Command(capsys, devnet.deployment_file, tmp_path / "data")
 
 
 async def test_a_whole_log_passes_and_says_what_was_compared(

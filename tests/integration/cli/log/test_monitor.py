@@ -7,14 +7,12 @@ import json
 import signal
 import subprocess
 from asyncio import to_thread
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from aioum.chain.client import Chain
 from aioum.chain.rpc import Rpc
 from aioum.client.logs.auditing import Monitor
 from aioum.client.logs.followed import Followed
@@ -33,16 +31,15 @@ from aioum.log.files import LogFolder
 from aioum.log.monitor import WINDOW_BLOCKS, LogIdentity, OperatorState, read_state
 from aioum.log.static import show
 from tests.integration.cli.conftest import Shell
-from tests.integration.cli.kept_log import (
+from tests.integration.cli.log.kept_log import (
     CAPTURED,
     KEY,
     ORIGIN,
     Command,
     KeptLog,
-    devnet_of_its_own,
     entry_of,
 )
-from tests.integration.cli.monitored import (
+from tests.integration.cli.log.monitored import (
     NOWHERE,
     card_of,
     codes,
@@ -53,23 +50,6 @@ from tests.integration.cli.monitored import (
     offer,
     options,
 )
-from tests.integration.conftest import FundedAccount, RegisteredService
-
-
-@pytest.fixture(scope="module")
-def devnet(anvil: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningDevnet]:
-    with devnet_of_its_own(tmp_path_factory.mktemp("devnet")) as started:
-        yield started
-
-
-@pytest.fixture
-def log(chain: Chain, payer: FundedAccount, registered_service: RegisteredService, tmp_path: Path) -> KeptLog:
-    return KeptLog(chain, payer, registered_service, tmp_path / "log")
-
-
-@pytest.fixture
-def command(capsys: pytest.CaptureFixture[str], devnet: RunningDevnet, tmp_path: Path) -> Command:
-    return Command(capsys, devnet.deployment_file, tmp_path / "data")
 
 
 async def test_each_look_takes_up_where_the_last_one_ended(
@@ -306,6 +286,9 @@ async def test_a_card_says_where_the_log_is_and_a_new_card_may_not_name_another(
         once = ["monitor", "--once", "--state", str(tmp_path / "state"), *named]
         assert codes(await to_thread(command.json, *once)) == []
         card["log"]["origin"] = "new.example/log"
+        # Until it is registered, it is not the card whose hash is on-chain.
+        unregistered = await to_thread(command.json, "audit", *named, expect=1)
+        assert unregistered["remarks"][0]["facts"]["reason"] == "card-mismatch"
         await offer(log, card, url)
         look = await to_thread(command.json, *once, expect=1)
         assert codes(look).count("origin-changed") == 2  # by the card, and by what lies there

@@ -4,26 +4,11 @@ import shutil
 from asyncio import to_thread
 from pathlib import Path
 
-import pytest
-
-from aioum.chain.client import Chain
 from aioum.core.submission.framing import encode_base64
-from aioum.devnet.running import RunningDevnet
 from aioum.log.checkpoint import Checkpoint, sign_checkpoint
 from aioum.log.files import LogFolder
-from tests.integration.cli.kept_log import KEY, ORIGIN, Command, KeptLog
-from tests.integration.cli.monitored import NEW_KEY, NOWHERE, codes, evidence, following, hosted, options
-from tests.integration.conftest import FundedAccount, RegisteredService
-
-
-@pytest.fixture
-def log(chain: Chain, payer: FundedAccount, registered_service: RegisteredService, tmp_path: Path) -> KeptLog:
-    return KeptLog(chain, payer, registered_service, tmp_path / "log")
-
-
-@pytest.fixture
-def command(capsys: pytest.CaptureFixture[str], devnet: RunningDevnet, tmp_path: Path) -> Command:
-    return Command(capsys, devnet.deployment_file, tmp_path / "data")
+from tests.integration.cli.log.kept_log import KEY, ORIGIN, Command, KeptLog
+from tests.integration.cli.log.monitored import NEW_KEY, NOWHERE, codes, evidence, following, hosted, options
 
 
 async def test_monitors_that_were_shown_two_histories_see_it_when_they_compare(
