@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from aioum.cli.failures import FAILED
+from aioum.cli.log_named import LogOrigin
 from aioum.cli.log_options import (
     LogKey,
     OperatorAddress,
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from aioum.client.logs.followed import Followed
     from aioum.client.logs.look import Look
     from aioum.core.types import Address
-    from aioum.log.monitor import LogIdentity
 
 
 @click.command(
@@ -48,7 +48,12 @@ if TYPE_CHECKING:
     metavar="URL|FOLDER",
     help="Where the log is; repeat for several. By default where the cards of the operator's services say.",
 )
-@click.option("--origin", metavar="TEXT", help="The log's name, where no card says it; with --public-key.")
+@click.option(
+    "--origin",
+    type=LogOrigin(),
+    metavar="TEXT",
+    help="The log's name, where no card says it; with --public-key.",
+)
 @click.option(
     "--public-key",
     type=LogKey(),
@@ -85,8 +90,10 @@ def audit(
     if origin is not None and len(places) != 1:
         raise click.UsageError("--origin and --public-key are of one log: name it with one --log")
     from aioum.client.logs.followed import Followed
+    from aioum.log.monitor import LogIdentity
 
-    followed = Followed(operator, places, _identity(origin, public_key), max_delay_seconds)
+    identity = None if origin is None or public_key is None else LogIdentity(origin, public_key)
+    followed = Followed(operator, places, identity, max_delay_seconds)
     look = asyncio.run(_audit(settings, followed, confirmations, timeout, allow_private_addresses))
     if settings.as_json:
         print_json(look_json(look))
@@ -95,15 +102,6 @@ def audit(
             click.echo(line)
     if not look.ok:
         ctx.exit(FAILED)
-
-
-def _identity(origin: str | None, public_key: bytes | None) -> LogIdentity | None:
-    from aioum.log.checkpoint import require_origin
-    from aioum.log.monitor import LogIdentity
-
-    if origin is None or public_key is None:
-        return None
-    return LogIdentity(require_origin(origin), public_key)
 
 
 async def _audit(
