@@ -18,6 +18,7 @@ from aioum.client.http import HttpAnswer
 from aioum.client.node import refusal_of
 from aioum.client.reconcile import Reconciler
 from aioum.client.records import SessionPhase
+from aioum.client.silence import is_silence
 from aioum.core.errors import AioumError, ChainError, Divergence, InvalidInput, OutcomeUnknown, Refused
 from aioum.core.hextext import to_hex
 from aioum.core.payment import CloseRequest
@@ -87,6 +88,7 @@ class Closer:
         """Withdraw without the operator: request the close on-chain, wait out the grace period, withdraw.
 
         The operator may still settle in the grace period, for no more than our vouchers; that ends it too.
+        Once it has begun, an endpoint may be away for as long as `exit_silence_seconds`.
 
         Raises:
             ChainError, OutcomeUnknown: as `Payer.send`; call it again to go on where it stopped.
@@ -225,31 +227,60 @@ class Closer:
         return await self._node.close(facts.channel_id, close_request_json(request, signature))
 
     async def _withdraw(self) -> None:
-        context, channel_id = self._context, self._book.facts.channel_id
-        manager = context.chain.payment_manager
-        session = await self._session()
-        if not session.is_closing and not await self._send(
-            calls.request_close(manager, channel_id), f"request-close {to_hex(channel_id)}"
-        ):
-            return
-        session = await self._session()
-        ready_at = session.close_requested_at + await context.chain.grace_period_seconds()
+        """Go on from what the chain says at each look, until the session is over: an endpoint that is away or
+        behind, and a block that was replaced, only take more looks.
+        """
+        settings, loop = self._context.settings, asyncio.get_running_loop()
+        heard = loop.time()
         while True:
-            if await self._finalized() is not None:
-                return
-            # The contract judges by its own block's clock, so the machine's clock does not matter here.
-            if (await context.chain.head()).timestamp >= ready_at and await self._send(
-                calls.withdraw(manager, channel_id), f"withdraw {to_hex(channel_id)}"
-            ):
-                return
-            await asyncio.sleep(context.settings.poll_seconds)
+            try:
+                if await self._step_out():
+                    return
+                heard = loop.time()
+            except ChainError as error:
+                if not is_silence(error) or loop.time() - heard > settings.exit_silence_seconds:
+                    raise
+            await asyncio.sleep(settings.poll_seconds)
 
-    async def _send(self, call: calls.ContractCall, purpose: str) -> bool:
-        """Send a step of the withdrawal; False where the operator's settlement came first."""
+    async def _step_out(self) -> bool:
+        """Send what the session calls for now; True once it is finalized."""
+        chain, channel_id = self._context.chain, self._book.facts.channel_id
+        session = await self._session()
+        if session.is_finalized:
+            return True
+        if not session.is_closing:
+            request = calls.request_close(chain.payment_manager, channel_id)
+            await self._send(request, f"request-close {to_hex(channel_id)}", session)
+            return False
+        ready_at = session.close_requested_at + await chain.grace_period_seconds()
+        # The contract judges by its own block's clock, so the machine's clock does not matter here.
+        if (await chain.head()).timestamp >= ready_at:
+            withdrawal = calls.withdraw(chain.payment_manager, channel_id)
+            await self._send(withdrawal, f"withdraw {to_hex(channel_id)}", session)
+        return False
+
+    async def _send(self, call: calls.ContractCall, purpose: str, seen: ChainSession) -> None:
+        """Send a step of the withdrawal, and wait until it shows. Whether it failed does not matter where the
+        session is no longer as it was `seen`: the operator's settlement came first, or that look was at an
+        older block.
+        """
+        failure: ChainError | None = None
         try:
             await self._context.payer.send(call, purpose)
-        except ChainError:
-            if await self._finalized() is not None:
+        except ChainError as error:
+            if is_silence(error):
+                raise
+            failure = error
+        if not await self._has_moved_on(seen) and failure is not None:
+            raise failure
+
+    async def _has_moved_on(self, seen: ChainSession) -> bool:
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + self._context.settings.stale_view_seconds
+        while True:
+            found = await self._session()
+            if (found.is_closing, found.is_finalized) != (seen.is_closing, seen.is_finalized):
+                return True
+            if loop.time() >= deadline:
                 return False
-            raise
-        return True
+            await asyncio.sleep(self._context.settings.poll_seconds)

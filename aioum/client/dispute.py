@@ -9,14 +9,15 @@ from typing import Final
 
 from aioum.chain.decisions import Case, Decisions, DisputeState
 from aioum.chain.dispute_calls import Claim
+from aioum.chain.events import DisputeRaised
 from aioum.chain.model import ChainEvent
 from aioum.chain.scan import first_block_since
 from aioum.client.settings import ClientSettings
+from aioum.client.silence import is_silence
 from aioum.core.errors import ChainError, OutcomeUnknown
 from aioum.core.types import Address, Bytes32, ChannelId
 
 DECIDING_EVENTS: Final = frozenset({"Ruled", "Lapsed", "LieProven"})
-_SILENCE: Final = frozenset({"rpc-timeout", "rpc-unreachable"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +125,7 @@ class Dispute:
                 return [], first
             return await self._decisions.events(first, last, self.raised.channel_id), last + 1
         except ChainError as error:
-            if error.code not in _SILENCE:
+            if not is_silence(error):
                 raise
             return [], first
 
@@ -134,7 +135,7 @@ class Dispute:
             block = await chain.block_at_depth(self._settings.confirmations)
             case = await self._decisions.case(self.raised.channel_id, block.number)
         except ChainError as error:
-            if error.code not in _SILENCE:
+            if not is_silence(error):
                 raise
             return None
         if case.dispute in (DisputeState.NONE, DisputeState.PENDING):
@@ -158,25 +159,24 @@ async def find_raised(decisions: Decisions, channel_id: ChannelId) -> Raised | N
     first = await first_block_since(chain.rpc, case.raised_at, chain.first_block, head)
     last = await first_block_since(chain.rpc, case.raised_at + 1, first, head) - 1
     for event in await decisions.events(first, last, channel_id):
-        if event.name == "DisputeRaised":
-            return _raised(event, channel_id)
+        if isinstance(event.body, DisputeRaised):
+            return _raised(event, event.body)
     raise ChainError(
         f"the endpoint does not show the dispute of {case.raised_at}", code="dispute-not-shown",
         hint="use an endpoint that keeps the whole chain",
     )  # fmt: skip
 
 
-def _raised(event: ChainEvent, channel_id: ChannelId) -> Raised:
-    args = event.args
+def _raised(event: ChainEvent, raised: DisputeRaised) -> Raised:
     return Raised(
-        channel_id=channel_id,
-        claim=Claim(args["claim"]),
-        payer=args["payer"],
-        arbitrator=args["arbitrator"],
-        evidence_uri=args["evidenceURI"],
-        evidence_hash=Bytes32(args["evidenceHash"]),
-        rule_by=args["ruleBy"],
-        bond=args["bond"],
+        channel_id=raised.channel_id,
+        claim=Claim(raised.claim),
+        payer=raised.payer,
+        arbitrator=raised.arbitrator,
+        evidence_uri=raised.evidence_uri,
+        evidence_hash=raised.evidence_hash,
+        rule_by=raised.rule_by,
+        bond=raised.bond,
         block_number=event.block_number,
         transaction_hash=event.transaction_hash,
     )

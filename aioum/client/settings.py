@@ -32,6 +32,9 @@ class ClientSettings:
         confirmations: blocks after which a transaction of ours counts, 1 is the block that holds it.
         transaction_timeout_seconds: how long a transaction may stay unmined.
         rpc_timeout_seconds: for one request to the chain.
+        exit_silence_seconds: how long, while an exit waits, the chain may give no answer at all.
+        stale_view_seconds: how old the state may be that an endpoint answers with, before a step of an exit
+            that contradicts it counts as failed.
     """
 
     connect_timeout_seconds: float = 10.0
@@ -52,3 +55,5 @@ class ClientSettings:
     confirmations: int = 1
     transaction_timeout_seconds: float = 120.0
     rpc_timeout_seconds: float = 20.0
+    exit_silence_seconds: float = 3600.0
+    stale_view_seconds: float = 60.0

@@ -21,7 +21,7 @@ class Fault(Enum):
 @dataclass(slots=True)
 class FaultyEndpoint:
     """`faults` by JSON-RPC method; `errors` are answered in anvil's place; `seen` counts the requests. With
-    `silent` all of them are lost.
+    `silent` all of them are lost; `block` is where contracts are read instead of the newest one.
     """
 
     url: str = ""
@@ -29,6 +29,7 @@ class FaultyEndpoint:
     errors: dict[str, dict[str, Any]] = field(default_factory=dict)
     seen: dict[str, int] = field(default_factory=dict)
     silent: bool = False
+    block: int | None = None
 
 
 @asynccontextmanager
@@ -48,6 +49,8 @@ async def faulty_endpoint(behind: str) -> AsyncIterator[FaultyEndpoint]:
             fault = Fault.LOST if endpoint.silent else endpoint.faults.get(method)
             if fault is Fault.LOST:
                 return _cut(request)
+            if endpoint.block is not None and method == "eth_call":
+                question["params"][1] = hex(endpoint.block)
             async with session.post(behind, json=question) as answer:
                 body = await answer.read()
             if fault is Fault.ANSWER_LOST:
