@@ -90,6 +90,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--tables", action="store_true", help="measure nothing, only write the tables of docs/bench anew"
     )
     chosen = parser.parse_args(arguments)
+    if chosen.quick and chosen.write:
+        parser.error("a quick run is not kept: --quick and --write exclude each other")
     if unknown := sorted(set(chosen.names) - set(NAMES)):
         parser.error(f"no such benchmark: {', '.join(unknown)}")
     if chosen.tables:

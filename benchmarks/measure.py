@@ -1,8 +1,9 @@
 """Timing of alternatives side by side.
 
 All alternatives of a case run in every round, in an order that rotates, so that whatever else the machine
-does hits them alike. The best round of each is compared: noise only ever adds time. Mean and deviation of the
-ratios within the rounds say how far to believe the figure.
+does hits them alike. The best round of each is compared: noise only ever adds time. A need has to be met by
+the median of the ratios within the rounds as well, for one lucky round of the subject can lift the other;
+their mean and deviation say how far to believe the figure.
 """
 
 from __future__ import annotations

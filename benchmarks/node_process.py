@@ -43,6 +43,7 @@ from aioum_node.store.postgres.store import PostgresStore
 from aioum_node.store.sqlite import SqliteStore
 from benchmarks.memory_store import MemoryStore
 from benchmarks.naive.edge import NaiveClientSignatures, canonical_request_with_rfc8785
+from benchmarks.naive.postgres_store import NaivePostgresStore
 from benchmarks.naive.signatures import sign_with_eth_account
 from benchmarks.naive.store import NaiveStore
 from benchmarks.service import DOMAIN, OPERATOR, REGISTRY, TOKEN, facts_of, offer, settings, tool_box
@@ -85,17 +86,11 @@ def _watermarked(path: Path, limits: Limits) -> Store:
     return SqliteStore(path, limits, cover=watermark.cover)
 
 
-def _postgresql(steps_per_group: int, groups: int) -> Build:
+def _postgresql(make: Callable[..., Store]) -> Build:
     """On the database and the schema that the environment names."""
 
     def store(_: Path, limits: Limits) -> Store:
-        return PostgresStore(
-            os.environ[DATABASE_VARIABLE],
-            limits,
-            schema=os.environ[SCHEMA_VARIABLE],
-            max_steps_per_group=steps_per_group,
-            max_groups=groups,
-        )
+        return make(os.environ[DATABASE_VARIABLE], limits, schema=os.environ[SCHEMA_VARIABLE])
 
     return Build(store, ClientSignatures(None), LocalSigner(OPERATOR), canonical_request)
 
@@ -103,8 +98,9 @@ def _postgresql(steps_per_group: int, groups: int) -> Build:
 BUILDS: Final[Mapping[str, Build]] = {
     "aioum": Build(_watermarked, ClientSignatures(None), LocalSigner(OPERATOR), canonical_request),
     "memory": Build(MemoryStore, ClientSignatures(None), LocalSigner(OPERATOR), canonical_request),
-    "postgresql": _postgresql(512, 2),
-    "postgresql-ungrouped": _postgresql(1, 8),
+    "postgresql": _postgresql(PostgresStore),
+    "postgresql-ungrouped": _postgresql(partial(PostgresStore, max_steps_per_group=1, max_groups=8)),
+    "postgresql-naive": _postgresql(NaivePostgresStore),
     "naive": _naive(NaiveStore),
     "naive-wal": _naive(partial(NaiveStore, wal=True)),
 }

@@ -34,11 +34,15 @@ SESSIONS: Final = 256
 _GROUPED: Final = "grouped"
 _UNGROUPED: Final = "one insert for each"
 _NAIVE: Final = "one commit per call"
-_BUILDS: Final = {_GROUPED: "postgresql", _UNGROUPED: "postgresql-ungrouped"}
+_BUILDS: Final = {
+    _GROUPED: "postgresql",
+    _UNGROUPED: "postgresql-ungrouped",
+    _NAIVE: "postgresql-naive",
+}
 _ONE: Final = "1 process"
 _TWO: Final = "2 processes"
 _STORE_CALLS: Final = {_GROUPED: 4_096, _UNGROUPED: 512, _NAIVE: 1_024}
-_PATH_CALLS: Final = {_GROUPED: 1_024, _UNGROUPED: 512}
+_PATH_CALLS: Final = {_GROUPED: 1_024, _UNGROUPED: 512, _NAIVE: 1_024}
 _PROCESS_CALLS: Final = 1_024
 _QUICK_CALLS: Final = 256
 _MOST_ROUNDS: Final = 7
@@ -92,12 +96,14 @@ def _store(server: PostgresServer, plan: Plan) -> Case:
             for store in stores.values():
                 runner.run(store.close())
     return Case(
-        name=f"store alone, {SESSIONS} sessions",
-        samples=samples,
-        comparisons=(
-            Comparison(subject=_GROUPED, baseline=_UNGROUPED, at_least=5),
-            Comparison(subject=_GROUPED, baseline=_NAIVE),
-        ),
+        name=f"store alone, {SESSIONS} sessions", samples=samples, comparisons=_comparisons(at_least=5)
+    )
+
+
+def _comparisons(at_least: float) -> tuple[Comparison, ...]:
+    return (
+        Comparison(subject=_GROUPED, baseline=_UNGROUPED, at_least=at_least),
+        Comparison(subject=_GROUPED, baseline=_NAIVE),
     )
 
 
@@ -126,8 +132,9 @@ def _path(server: PostgresServer, plan: Plan) -> Case:
 
             alternatives.append(Alternative(name, buy, _calls(_PATH_CALLS[name], plan)))
         samples = measure(alternatives, plan)
-    comparison = Comparison(subject=_GROUPED, baseline=_UNGROUPED, at_least=1.3)
-    return Case(name=f"paid calls, {SESSIONS} sessions", samples=samples, comparisons=(comparison,))
+    return Case(
+        name=f"paid calls, {SESSIONS} sessions", samples=samples, comparisons=_comparisons(at_least=1.3)
+    )
 
 
 def _processes(server: PostgresServer, plan: Plan) -> Case:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.result import Case, Limit, Ratio, Result
+from benchmarks.result import Added, Case, Limit, Ratio, Result
 
 _UNITS = ((1e6, "M"), (1e3, "k"), (1.0, ""))
 _SECONDS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
@@ -14,15 +14,24 @@ _SECONDS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
 
 def table(result: Result) -> str:
     """The ratios, times and counts of a result as Markdown tables with the conditions below them."""
-    tables = [_ratios(result), _limits(result), _counts(result), _conditions(result)]
+    tables = [_ratios(result), _differences(result), _limits(result), _counts(result), _conditions(result)]
     return "\n\n".join("\n".join(lines) for lines in tables if lines) + "\n"
 
 
 def _ratios(result: Result) -> list[str]:
     rows = [_ratio(case, ratio) for case in result.cases for ratio in case.ratios()]
     header = [
-        "| case | subject | baseline | ratio | in each round | needed | |",
-        "|---|---|---|--:|--:|--:|---|",
+        "| case | subject | baseline | ratio | median | in each round | needed | |",
+        "|---|---|---|--:|--:|--:|--:|---|",
+    ]
+    return header + rows if rows else []
+
+
+def _differences(result: Result) -> list[str]:
+    rows = [_added(case, added) for case in result.cases for added in case.added()]
+    header = [
+        "| case | subject | longer than | by, median | in each round | that is | at most | |",
+        "|---|---|---|--:|--:|--:|--:|---|",
     ]
     return header + rows if rows else []
 
@@ -77,8 +86,25 @@ def _ratio(case: Case, ratio: Ratio) -> str:
         f"{wanted.subject} {rate(case.alternative(wanted.subject).best)}",
         f"{wanted.baseline} {rate(case.alternative(wanted.baseline).best)}",
         times(ratio.best),
+        times(ratio.median),
         f"{times(ratio.mean)} ± {_significant(ratio.deviation)}",
         "" if wanted.at_least is None else times(wanted.at_least),
+        ", ".join(word for word, said in flags if said),
+    )
+    return f"| {' | '.join(cells)} |".replace("  ", " ")
+
+
+def _added(case: Case, added: Added) -> str:
+    wanted = added.difference
+    flags = (("missed", added.missed), ("unstable", added.unstable))
+    cells = (
+        case.name,
+        f"{wanted.subject} {duration(case.alternative(wanted.subject).median)}",
+        f"{wanted.baseline} {duration(case.alternative(wanted.baseline).median)}",
+        duration(added.median),
+        f"{duration(added.mean)} ± {duration(added.deviation)}",
+        f"{times(added.units)} {wanted.unit} of {duration(added.unit_seconds)}",
+        times(wanted.at_most),
         ", ".join(word for word, said in flags if said),
     )
     return f"| {' | '.join(cells)} |".replace("  ", " ")
@@ -109,7 +135,7 @@ def rate(seconds: float) -> str:
 
 def duration(seconds: float) -> str:
     """Seconds as text with a unit."""
-    size, unit = next((item for item in _SECONDS if seconds >= item[0]), _SECONDS[-1])
+    size, unit = next((item for item in _SECONDS if abs(seconds) >= item[0]), _SECONDS[-1])
     return f"{_significant(seconds / size)} {unit}"
 
 
@@ -119,7 +145,7 @@ def times(ratio: float) -> str:
 
 
 def _significant(value: float) -> str:
-    if value >= 100:
+    if abs(value) >= 100:
         return f"{round(value):,}"
     return f"{value:.3g}"
 

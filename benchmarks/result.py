@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from statistics import fmean, stdev
+from statistics import fmean, median, stdev
 from typing import Annotated, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -34,6 +34,11 @@ class Samples(_Model):
     def best(self) -> float:
         """The fastest round's seconds per operation."""
         return min(self.seconds)
+
+    @property
+    def median(self) -> float:
+        """Median of the rounds."""
+        return median(self.seconds)
 
     @property
     def mean(self) -> float:
@@ -68,11 +73,12 @@ class Ratio(_Model):
 
     Attributes:
         best: the baseline's best round over the subject's.
-        mean: mean of the ratios within each round; `deviation` is their standard deviation.
+        median: of the ratios within each round; `mean` and `deviation` are theirs, too.
     """
 
     comparison: Comparison
     best: float
+    median: float
     mean: float
     deviation: float
 
@@ -90,6 +96,50 @@ class Ratio(_Model):
     def loses(self) -> bool:
         """Whether the baseline is faster where nothing was promised."""
         return self.comparison.at_least is None and self.best < 1
+
+
+class Difference(_Model):
+    """A difference to compute: what `subject` takes longer than `baseline`, in times of a third alternative.
+
+    Attributes:
+        unit: the alternative whose time it is counted in.
+        at_most: how many of them the design allows.
+    """
+
+    subject: str
+    baseline: str
+    unit: str
+    at_most: float
+
+
+class Added(_Model):
+    """A difference of two alternatives of a case; noise can make it too small, so no best round is taken.
+
+    Attributes:
+        median: of the differences within each round, seconds; `mean` and `deviation` are theirs, too.
+        unit_seconds: median of the rounds of what it is counted in.
+    """
+
+    difference: Difference
+    median: float
+    mean: float
+    deviation: float
+    unit_seconds: Seconds
+
+    @property
+    def units(self) -> float:
+        """How many times the unit it is."""
+        return self.median / self.unit_seconds
+
+    @property
+    def unstable(self) -> bool:
+        """Whether the rounds disagree too much to believe the figure."""
+        return self.deviation > UNSTABLE * abs(self.mean)
+
+    @property
+    def missed(self) -> bool:
+        """Whether it is more than the design allows."""
+        return self.units > self.difference.at_most
 
 
 class Limit(_Model):
@@ -124,6 +174,7 @@ class Case(_Model):
     name: str
     samples: Annotated[tuple[Samples, ...], Field(strict=False)] = ()
     comparisons: Annotated[tuple[Comparison, ...], Field(strict=False)] = ()
+    differences: Annotated[tuple[Difference, ...], Field(strict=False)] = ()
     limits: Annotated[tuple[Limit, ...], Field(strict=False)] = ()
     counts: Annotated[tuple[Count, ...], Field(strict=False)] = ()
 
@@ -132,6 +183,7 @@ class Case(_Model):
         """Whether anything is not what the design needs."""
         return (
             any(ratio.missed for ratio in self.ratios())
+            or any(added.missed for added in self.added())
             or any(self.alternative(limit.subject).best > limit.at_most for limit in self.limits)
             or any(count.missed for count in self.counts)
         )
@@ -153,8 +205,24 @@ class Case(_Model):
         return Ratio(
             comparison=comparison,
             best=baseline.best / subject.best,
+            median=median(rounds),
             mean=fmean(rounds),
             deviation=stdev(rounds),
+        )
+
+    def added(self) -> list[Added]:
+        """What all differences come to."""
+        return [self._added(difference) for difference in self.differences]
+
+    def _added(self, difference: Difference) -> Added:
+        subject, baseline = self.alternative(difference.subject), self.alternative(difference.baseline)
+        rounds = [more - less for more, less in zip(subject.seconds, baseline.seconds, strict=True)]
+        return Added(
+            difference=difference,
+            median=median(rounds),
+            mean=fmean(rounds),
+            deviation=stdev(rounds),
+            unit_seconds=median(self.alternative(difference.unit).seconds),
         )
 
 

@@ -113,6 +113,15 @@ class PostgresServer:
         self._run("pg_dump", "--inserts", "--no-owner", "--schema", schema, "--file", target, self.url)
         return target.read_text(encoding="utf-8")
 
+    def restore(self, schema: str, dump: str) -> None:
+        """Put the schema back to what `dump` gave; nobody may be connected to it."""
+        source = self._folder / "restored.sql"
+        source.write_text(dump, encoding="utf-8")
+        self._run(
+            "psql", "--quiet", "--no-psqlrc", "--set", "ON_ERROR_STOP=1", "--dbname", self.url,
+            "--command", f"DROP SCHEMA {schema} CASCADE", "--file", source,
+        )  # fmt: skip
+
     def _run(self, program: str, *arguments: object) -> None:
         done = subprocess.run(
             [str(self._programs / program), *map(str, arguments)],

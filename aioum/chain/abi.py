@@ -11,6 +11,7 @@ from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any, Final
 
+from aioum.chain.events import EVENTS
 from aioum.chain.model import ChainEvent
 from aioum.core.hashing import keccak256
 from aioum.core.hextext import address, from_hex, to_hex
@@ -151,6 +152,7 @@ def decode_event(log: Mapping[str, Any]) -> ChainEvent | None:
         name=entry["name"],
         contract=address(log["address"]),
         channel_id=None if channel_id is None else ChannelId(channel_id),
+        body=EVENTS[entry["name"]](*args.values()),
         args=args,
         block_number=log["blockNumber"],
         block_hash=Bytes32(bytes(log["blockHash"])),

@@ -6,13 +6,16 @@ happens, and each of them may: so all are kept, and only all of them together sa
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from aioum.chain.fees import Fees
 from aioum.chain.journal import SignedTransaction
 from aioum.core.hextext import to_hex
+
+_CHANNEL: Final = re.compile(r"0x[0-9a-f]{64}\b")
 
 
 @dataclass(slots=True)
@@ -46,6 +49,7 @@ class Attempt:
         return {
             "transaction_hash": to_hex(self.newest.transaction_hash),
             "purpose": self.first.purpose,
+            "channels": _CHANNEL.findall(self.first.purpose),
             "nonce": self.nonce,
             "replacements": len(self.variants) - 1,
         }

@@ -162,6 +162,13 @@ def release(payment_manager: Address, channel_id: ChannelId) -> ContractCall:
     return _payment(payment_manager, "release", (channel_id,), 300_000)
 
 
+def resolve(payment_manager: Address, channel_id: ChannelId, award: int) -> ContractCall:
+    """Split what is held: `award` to the payer, the rest to the payee. The DisputeManager alone may send it;
+    others can simulate a decision.
+    """
+    return _payment(payment_manager, "resolve", (channel_id, check_amount(award)), 500_000)
+
+
 def claim_credit(payment_manager: Address, token: Address, to: Address) -> ContractCall:
     """Send the caller's whole credit in a token to an address."""
     return _payment(payment_manager, "claimCredit", (token, to), 200_000)

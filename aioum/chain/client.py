@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from typing import Any, Final, Self
+from typing import Any, Self
 
 from aioum.chain import erc1271
 from aioum.chain.abi import (
@@ -20,16 +20,16 @@ from aioum.chain.abi import (
 )
 from aioum.chain.deployments import Deployment, Endpoint, stale
 from aioum.chain.endpoints import PoolPolicy
+from aioum.chain.events import ServiceRegistered, ServiceRetired, ServiceUpdated, SessionOpened
 from aioum.chain.model import BlockRef, ChainEvent, ChainSession, Opening, RegisteredTerms, Service
+from aioum.chain.payment_reads import service_registry_of
 from aioum.chain.rpc import DEFAULT_REQUEST_TIMEOUT_SECONDS, BlockName, Rpc
 from aioum.chain.scan import first_block_since, logs_between
 from aioum.core.errors import ChainError, InvalidInput
 from aioum.core.hashing import keccak256
-from aioum.core.hextext import address, address_text, to_hex
+from aioum.core.hextext import address_text, to_hex
 from aioum.core.payment import Domain, Terms
 from aioum.core.types import Address, Bytes32, ChannelId
-
-_REGISTRY_EVENTS: Final = ("ServiceRegistered", "ServiceUpdated", "ServiceRetired")
 
 
 class Chain:
@@ -37,7 +37,7 @@ class Chain:
 
     Every method takes the state of the newest block, or of the block number given. All raise ChainError:
     `rpc-timeout`, `rpc-unreachable`, `rpc-error`, `rpc-response-invalid`, `contract-missing`,
-    `contract-reverted`; where several endpoints are named also those of `Rpc`.
+    ContractReverted; where several endpoints are named also the codes of `Rpc`.
 
     Attributes:
         rpc: the connection itself.
@@ -126,7 +126,7 @@ class Chain:
             )
         registry = endpoint.service_registry
         if registry is None:
-            registry = address(await rpc.read(PAYMENT_MANAGER, manager, "registry"))
+            registry = await service_registry_of(rpc, manager)
         return cls(rpc, chain_id, manager, registry, first_block=endpoint.first_block)
 
     async def head(self) -> BlockRef:
@@ -174,7 +174,8 @@ class Chain:
         last = block if block is not None else (await self.head()).number
         uri = ""
         async for event in self._registry_events(last, service_id):
-            uri = event.args.get("descriptorURI", uri)
+            if not isinstance(event, ServiceRetired):
+                uri = event.descriptor_uri
         return await self._service(service_id, terms_hash, uri, block)
 
     async def services(self, block: int | None = None) -> list[Service]:
@@ -182,11 +183,10 @@ class Chain:
         last = block if block is not None else (await self.head()).number
         current: dict[int, tuple[Bytes32, str]] = {}
         async for event in self._registry_events(last):
-            service_id = event.args["serviceId"]
-            if event.name == "ServiceRetired":
-                current.pop(service_id, None)
+            if isinstance(event, ServiceRetired):
+                current.pop(event.service_id, None)
             else:
-                current[service_id] = (Bytes32(event.args["termsHash"]), event.args["descriptorURI"])
+                current[event.service_id] = (event.terms_hash, event.descriptor_uri)
         return [
             await self._service(service_id, terms_hash, uri, last)
             for service_id, (terms_hash, uri) in sorted(current.items())
@@ -203,8 +203,9 @@ class Chain:
         if receipt is None or receipt["status"] != 1:
             return None
         for event in self.decode(receipt["logs"]):
-            if event.name == "SessionOpened" and channel_id in (None, event.channel_id):
-                return await self._opening(event)
+            opened = event.body
+            if isinstance(opened, SessionOpened) and channel_id in (None, opened.channel_id):
+                return await self._opening(event, opened)
         return None
 
     async def find_opening(self, channel_id: ChannelId) -> Opening | None:
@@ -220,7 +221,8 @@ class Chain:
         topics = [to_hex(event_topic(PAYMENT_MANAGER, "SessionOpened")), None, to_hex(channel_id)]
         async for log in logs_between(self.rpc, self.payment_manager, first, last, topics):
             for event in self.decode([log]):
-                return await self._opening(event)
+                if isinstance(event.body, SessionOpened):
+                    return await self._opening(event, event.body)
         return None
 
     async def events(
@@ -321,30 +323,31 @@ class Chain:
             )
         return Service(service_id, terms_hash, registered.terms, uri)
 
-    async def _registry_events(self, last: int, service_id: int | None = None) -> AsyncIterator[ChainEvent]:
+    async def _registry_events(
+        self, last: int, service_id: int | None = None
+    ) -> AsyncIterator[ServiceRegistered | ServiceUpdated | ServiceRetired]:
         topics = [] if service_id is None else [None, to_hex(service_id.to_bytes(32, "big"))]
         async for log in logs_between(self.rpc, self.service_registry, self.first_block, last, topics):
             for event in self.decode([log]):
-                if event.name in _REGISTRY_EVENTS:
-                    yield event
+                if isinstance(event.body, ServiceRegistered | ServiceUpdated | ServiceRetired):
+                    yield event.body
 
-    async def _opening(self, event: ChainEvent) -> Opening:
-        args = event.args
+    async def _opening(self, event: ChainEvent, opened: SessionOpened) -> Opening:
         block = await self.rpc.block(event.block_hash)
         if block is None:
             raise ChainError(f"block {event.block_number} was reorganized away", code="block-missing")
         return Opening(
-            session_id=args["sessionId"],
-            channel_id=ChannelId(args["channelId"]),
-            payer=args["payer"],
-            payee=args["payee"],
-            token=args["token"],
-            authorized_signer=args["authorizedSigner"],
-            service_id=args["serviceId"],
-            terms_hash=args["termsHash"],
-            deposit=args["deposit"],
-            nonce=args["nonce"],
-            roster_hash=args["rosterHash"],
+            session_id=opened.session_id,
+            channel_id=opened.channel_id,
+            payer=opened.payer,
+            payee=opened.payee,
+            token=opened.token,
+            authorized_signer=opened.authorized_signer,
+            service_id=opened.service_id,
+            terms_hash=opened.terms_hash,
+            deposit=opened.deposit,
+            nonce=opened.nonce,
+            roster_hash=opened.roster_hash,
             block=block,
             transaction_hash=event.transaction_hash,
         )

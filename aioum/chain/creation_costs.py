@@ -101,8 +101,8 @@ async def estimate_deployment(
         fee_policy: what a unit of gas may cost.
 
     Raises:
-        ChainError: `contract-reverted`: a creation would fail; `fee-cap-reached`; or the endpoint's `rpc-…`
-            codes.
+        ContractReverted: a creation would fail.
+        ChainError: `fee-cap-reached`, or the endpoint's `rpc-…` codes.
     """
     market = await rpc.market()
     fees = (fee_policy or FeePolicy()).first(market)

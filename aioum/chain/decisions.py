@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, Self
 
-from aioum.chain.abi import DISPUTE_MANAGER, PAYMENT_MANAGER, decode_event, struct_values
+from aioum.chain.abi import DISPUTE_MANAGER, decode_event, struct_values
 from aioum.chain.client import Chain
 from aioum.chain.model import ChainEvent
+from aioum.chain.payment_reads import dispute_manager_of
 from aioum.chain.scan import logs_between
 from aioum.core.hextext import address, to_hex
 from aioum.core.types import Address, Bytes32, ChannelId
@@ -69,14 +70,21 @@ class Decisions:
     @classmethod
     async def of(cls, chain: Chain) -> Self:
         """The DisputeManager that the PaymentManager itself names."""
-        named = await chain.rpc.read(PAYMENT_MANAGER, chain.payment_manager, "disputeManager")
-        return cls(chain, address(named))
+        return cls(chain, await dispute_manager_of(chain.rpc, chain.payment_manager))
 
     async def case(self, channel_id: ChannelId, block: int | None = None) -> Case:
         """What happened to a session's held money, at the newest block or the one given."""
         values = await self._read("caseOf", channel_id, block=block)
         dispute, *rest = struct_values(DISPUTE_MANAGER, "caseOf", 0, values)
         return Case(DisputeState(dispute), *rest)
+
+    async def is_pending(self, channel_id: ChannelId, block: int | None = None) -> bool:
+        """Whether a dispute or a challenge keeps a session's held money from leaving."""
+        return bool(await self._read("isPending", channel_id, block=block))
+
+    async def awarded(self, channel_id: ChannelId, block: int | None = None) -> int:
+        """Base units that a decision gave back to a session's payer."""
+        return int(await self._read("awarded", channel_id, block=block))
 
     async def credit(self, token: Address, owner: Address, block: int | None = None) -> int:
         """Base units of bonds that `owner` can pull with claimCredit."""
@@ -85,6 +93,18 @@ class Decisions:
     async def answer_period_seconds(self) -> int:
         """Seconds that an operator has to answer a challenge."""
         return int(await self._read("answerPeriodSeconds"))
+
+    async def max_uri_bytes(self) -> int:
+        """The longest address of evidence or of a response that the contract takes."""
+        return int(await self._read("MAX_URI_BYTES"))
+
+    async def payment_manager(self) -> Address:
+        """The PaymentManager that holds the money."""
+        return address(await self._read("paymentManager"))
+
+    async def service_registry(self) -> Address:
+        """The ServiceRegistry whose terms name arbitrators, windows and bonds."""
+        return address(await self._read("registry"))
 
     async def events(
         self, from_block: int, to_block: int, channel_id: ChannelId | None = None

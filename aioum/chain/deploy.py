@@ -16,6 +16,7 @@ from aioum.chain.abi import (
 from aioum.chain.creations import DeploymentPlan, purpose_of
 from aioum.chain.deployment_check import code_differences, contracts_of, wiring_differences
 from aioum.chain.deployments import Deployment
+from aioum.chain.payment_reads import dispute_manager_of
 from aioum.chain.rpc import Rpc
 from aioum.chain.runtime_code import build_of
 from aioum.chain.sender import Sender
@@ -67,7 +68,7 @@ async def deploy_contracts(
         progress: what an earlier run did; nothing of that is created again.
 
     Raises:
-        ChainError: as `Sender.send`; `contract-reverted` where the grace period is out of range;
+        ChainError: as `Sender.send`; `grace-period-out-of-range`;
             `artifact-mismatch` or `immutable-mismatch`: what lies there is not what was deployed;
             `chain-history-changed`: the chain does not know a transaction of the earlier run.
         OutcomeUnknown: as `Sender.send`.
@@ -130,7 +131,7 @@ async def _described(
 ) -> Deployment:
     rpc = sender.chain.rpc
     manager = addresses[PAYMENT_MANAGER]
-    dispute_manager = address(await rpc.read(PAYMENT_MANAGER, manager, "disputeManager"))
+    dispute_manager = await dispute_manager_of(rpc, manager)
     block = await rpc.block(first.block_number)
     if block is None:
         raise ChainError("the deployment was reorganized away", code="block-missing", hint="deploy again")

@@ -91,7 +91,7 @@ async def wiring_differences(
         grace_period_seconds: what the PaymentManager's should be; None: any.
 
     Raises:
-        ChainError: `contract-missing`, `contract-reverted`, or the endpoint's `rpc-…` codes.
+        ChainError: `contract-missing`, or the endpoint's `rpc-…` codes.
     """
     expected = expected_immutables(deployment, grace_period_seconds)
     contracts = contracts_of(deployment)

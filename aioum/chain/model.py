@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from aioum.chain.events import Event
 from aioum.core.payment import Terms
 from aioum.core.types import Address, Bytes32, ChannelId
 
@@ -140,12 +141,14 @@ class ChainEvent:
     Attributes:
         contract: the address that emitted it.
         channel_id: the channel it is about, or None.
-        args: by Solidity name; bytes for hashes, addresses and bytes, int, bool and str else.
+        body: the event itself, by its own type.
+        args: the same by Solidity name; bytes for hashes, addresses and bytes, int, bool and str else.
     """
 
     name: str
     contract: Address
     channel_id: ChannelId | None
+    body: Event
     args: Mapping[str, Any]
     block_number: int
     block_hash: Bytes32

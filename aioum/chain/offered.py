@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from aioum.chain.client import Chain
+from aioum.chain.events import ServiceRegistered, ServiceRetired, ServiceUpdated
 from aioum.chain.model import Service
 from aioum.chain.scan import logs_between
 from aioum.core.errors import ChainError
@@ -27,11 +28,11 @@ async def offered_services(chain: Chain, operator: Address, last: int) -> list[S
     topics = [None, None, None, to_hex(bytes(12) + operator)]
     async for log in logs_between(chain.rpc, chain.service_registry, chain.first_block, last, topics):
         for event in chain.decode([log]):
-            service_id = event.args["serviceId"]
-            if event.name == "ServiceRetired":
-                current.pop(service_id, None)
-            else:
-                current[service_id] = (Bytes32(event.args["termsHash"]), event.args["descriptorURI"])
+            match event.body:
+                case ServiceRetired() as retired:
+                    current.pop(retired.service_id, None)
+                case (ServiceRegistered() | ServiceUpdated()) as offered:
+                    current[offered.service_id] = (offered.terms_hash, offered.descriptor_uri)
     services = []
     for service_id, (terms_hash, uri) in sorted(current.items()):
         registered = await chain.terms(terms_hash, last)

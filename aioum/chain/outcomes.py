@@ -10,7 +10,7 @@ from aioum.chain.attempts import fields_of
 from aioum.chain.client import Chain
 from aioum.chain.journal import SignedTransaction
 from aioum.chain.model import BlockRef, Mined
-from aioum.core.errors import ChainError
+from aioum.core.errors import ChainError, ContractReverted, TransactionReverted
 from aioum.core.hextext import address, address_text, to_hex
 from aioum.core.types import Bytes32
 
@@ -27,19 +27,23 @@ class Reverted:
     transaction: SignedTransaction
     block_number: int
     gas_used: int
-    reason: ChainError | None
+    reason: ContractReverted | None
 
     @property
     def transaction_hash(self) -> Bytes32:
         """The transaction's hash."""
         return self.transaction.transaction_hash
 
-    def error(self) -> ChainError:
-        """The error for the caller: `transaction-reverted`."""
-        details: dict[str, Any] = {"error": None, "args": {}} if self.reason is None else self.reason.details
-        return ChainError(
+    def error(self) -> TransactionReverted:
+        """The error for the caller, under the code of the custom error; where that is none of ours or not
+        known `transaction-reverted`.
+        """
+        details: dict[str, Any] = {"reason": None, "error": None, "args": {}}
+        if self.reason is not None:
+            details = self.reason.details
+        return TransactionReverted(
             f"{self.transaction.label} was mined and failed: {self.reason or 'no reason is known'}",
-            code="transaction-reverted",
+            code=details["reason"],
             hint=None if self.reason is None else self.reason.hint,
             details={
                 **details,
@@ -148,7 +152,7 @@ async def _mined_variant(
     return None
 
 
-async def _reason(chain: Chain, transaction: SignedTransaction, block_number: int) -> ChainError | None:
+async def _reason(chain: Chain, transaction: SignedTransaction, block_number: int) -> ContractReverted | None:
     """Replay on the state after its block, which holds what came before it there, else on the state
     before.
     """
@@ -156,9 +160,10 @@ async def _reason(chain: Chain, transaction: SignedTransaction, block_number: in
     for block in (block_number, block_number - 1):
         try:
             await chain.rpc.simulate(request, max(0, block))
-        except ChainError as error:
-            if error.code == "contract-reverted":
-                return error
+        except ContractReverted as error:
+            return error
+        except ChainError:
+            continue
     return None
 
 

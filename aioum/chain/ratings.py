@@ -9,6 +9,7 @@ from aioum.chain.abi import RATING_REGISTRY, encode_call
 from aioum.chain.calls import ContractCall
 from aioum.chain.rpc import Rpc
 from aioum.core.errors import InvalidInput
+from aioum.core.hextext import address
 from aioum.core.types import Address, ChannelId
 
 MAX_SCORE: Final = 100
@@ -72,3 +73,15 @@ async def service_ratings(
 async def is_rated(rpc: Rpc, rating_registry: Address, channel_id: ChannelId) -> bool:
     """Whether a session was rated. Raises ChainError as `Rpc.read`."""
     return bool(await rpc.read(RATING_REGISTRY, rating_registry, "rated", channel_id))
+
+
+async def rated_payment_manager(rpc: Rpc, rating_registry: Address) -> Address:
+    """The PaymentManager whose sessions are rated. Raises ChainError as `Rpc.read`."""
+    return address(await rpc.read(RATING_REGISTRY, rating_registry, "paymentManager"))
+
+
+async def max_detail_uri_bytes(rpc: Rpc, rating_registry: Address) -> int:
+    """The longest address of details that the contract takes; equal to `MAX_DETAIL_URI_BYTES`. Raises
+    ChainError as `Rpc.read`.
+    """
+    return int(await rpc.read(RATING_REGISTRY, rating_registry, "MAX_DETAIL_URI_BYTES"))

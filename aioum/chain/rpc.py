@@ -136,7 +136,8 @@ class Rpc:
         tuples.
 
         Raises:
-            ChainError: also `contract-missing` and `contract-reverted`.
+            ChainError: also `contract-missing`.
+            ContractReverted: as `reverted`.
         """
         with translated(self.rpc_url):
             bound = self._contracts.get((contract, at))
@@ -182,7 +183,7 @@ class Rpc:
     async def estimate_gas(
         self, transaction: Mapping[str, Any], stand_ins: Mapping[Address, bytes] | None = None
     ) -> int:
-        """Gas that the transaction would need on the newest state. Raises `contract-reverted` where it would
+        """Gas that the transaction would need on the newest state. Raises ContractReverted where it would
         fail.
 
         Args:

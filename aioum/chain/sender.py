@@ -32,7 +32,7 @@ from aioum.chain.model import BlockRef, Mined
 from aioum.chain.outcomes import Outcome, Superseded, anchor_of, is_foreign, look_up
 from aioum.chain.send_observer import FEE_CAP_REACHED, NoObserver, SendObserver
 from aioum.chain.signers import Signer
-from aioum.core.errors import AioumError, ChainError, OutcomeUnknown
+from aioum.core.errors import AioumError, ChainError, ContractReverted, OutcomeUnknown
 from aioum.core.hextext import address_text, to_hex
 from aioum.core.types import Bytes32
 
@@ -110,12 +110,14 @@ class Sender:
             is_independent: it relies on nothing in flight, so what would revert now is never sent.
 
         Raises:
-            ChainError: nothing was sent: `contract-reverted` (it would fail; details `error` and `args`),
-                `transaction-refused` (details `rpc_message`), `fee-cap-reached` (blocks are dearer than
-                allowed), `nonce-contended`, `chain-unsupported`, or the endpoint's `rpc-…` codes.
-                It is final: `transaction-reverted` (mined and failed; details as above, `transaction_hash`,
-                `gas_used`), `transaction-superseded` (another transaction used the nonce; it never happens),
-                `chain-history-changed` (the chain was reset while it was on its way).
+            ContractReverted: nothing was sent, it would fail: the code of the custom error, or
+                `contract-reverted`; details `reason`, `error` and `args`.
+            TransactionReverted: it is mined and failed, which is final: the code of the custom error, or
+                `transaction-reverted`; details as above, `transaction_hash`, `gas_used`.
+            ChainError: nothing was sent: `transaction-refused` (details `rpc_message`), `fee-cap-reached`
+                (blocks are dearer than allowed), `nonce-contended`, `chain-unsupported`, or the endpoint's
+                `rpc-…` codes. It is final: `transaction-superseded` (another transaction used the nonce; it
+                never happens), `chain-history-changed` (the chain was reset while it was on its way).
             OutcomeUnknown: `outcome-unknown`: no receipt in time; it may still happen, and stays in the
                 journal.
             TransactionJournalError: the journal failed; nothing was sent.
@@ -250,7 +252,7 @@ class Sender:
             needed = await self._rpc.estimate_gas(transaction)
         except ChainError as error:
             # The newest state lacks what transactions in flight will do; and not every endpoint estimates.
-            if error.code == "rpc-error" or (error.code == "contract-reverted" and may_depend):
+            if error.code == "rpc-error" or (isinstance(error, ContractReverted) and may_depend):
                 return call.gas_limit
             raise
         generous = max(call.gas_limit, needed * (100 + _GAS_MARGIN_PERCENT) // 100)
@@ -354,7 +356,7 @@ class Sender:
             await self._settle(attempt, outcome)
         except AioumError:
             # The chain's word stands without the journal's note of it; reconcile will find it again.
-            _log.exception("transaction-journal-failed", purpose=attempt.first.purpose)
+            _log.exception("transaction-journal-failed", **attempt.facts())
         return outcome
 
     async def _settle(self, attempt: Attempt, outcome: Outcome) -> None:

@@ -6,12 +6,12 @@ from typing import Any, Final
 
 from aioum.chain.rpc import Rpc
 from aioum.core.authorization import TokenDomain
-from aioum.core.errors import ChainError
+from aioum.core.errors import ChainError, ContractReverted
 from aioum.core.hashing import keccak256
 from aioum.core.hextext import address_text, to_hex
 from aioum.core.types import Address, Bytes32
 
-_REFUSALS: Final = frozenset({"contract-reverted", "contract-missing", "rpc-error"})
+_NO_ANSWER: Final = frozenset({"contract-missing", "rpc-error"})
 # eip712Domain's bits of name, version, chainId and verifyingContract; a salt would be a fifth.
 _FIELDS: Final = b"\x0f"
 
@@ -71,10 +71,10 @@ async def _ask(
     call = {"to": address_text(token), "data": to_hex(keccak256(function.encode())[:4] + args)}
     try:
         return tuple(decode(types, await rpc.simulate(call)))
-    except (DecodingError, UnicodeDecodeError):
+    except (DecodingError, UnicodeDecodeError, ContractReverted):
         return None
     except ChainError as error:
-        if error.code not in _REFUSALS:
+        if error.code not in _NO_ANSWER:
             raise
         return None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import click
@@ -39,6 +40,7 @@ class Purchase:
         deposit, spend_limit: whole tokens, or None.
         reference: the session to go on with, or None for a new one.
         seat: who asks, or None: the session's own client.
+        relayer_key_file: who sends the opening, or None: the payer itself.
     """
 
     service: str
@@ -52,6 +54,7 @@ class Purchase:
     seat: str | None
     keep_open: bool
     accept_uncommitted: bool
+    relayer_key_file: Path | None
 
 
 async def buy(settings: Settings, key_source: KeySource, purchase: Purchase) -> bool:
@@ -67,7 +70,7 @@ async def buy(settings: Settings, key_source: KeySource, purchase: Purchase) -> 
         async with recorded_session(settings.data_dir, purchase.reference) as (_, record):
             _require_service(purchase.service, str(record.facts.service.service_id), record.facts.node_url)
             channel_id = record.channel_id
-    async with market(settings, key_source, policy) as connected:
+    async with market(settings, key_source, policy, relayer_key_file=purchase.relayer_key_file) as connected:
         if channel_id is None:
             session, arguments = await _opened(connected, purchase)
         else:

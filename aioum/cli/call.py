@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from pathlib import Path
 
 import click
 
 from aioum.cli.arguments import MAX_ARGUMENTS_BYTES
 from aioum.cli.failures import FAILED
-from aioum.cli.keys import KeySource, key_options
+from aioum.cli.keys import KeySource, key_options, relayer_option
 from aioum.cli.references import SESSION
 from aioum.cli.settings import Settings, common_options, examples
 
@@ -61,6 +62,7 @@ from aioum.cli.settings import Settings, common_options, examples
     is_flag=True,
     help="Also pay a service that need not anchor the record of your calls.",
 )
+@relayer_option
 @key_options
 @common_options
 @click.pass_context
@@ -68,6 +70,7 @@ def call(
     ctx: click.Context,
     settings: Settings,
     key_source: KeySource,
+    relayer_key_file: Path | None,
     service: str,
     tool: str,
     source: str | None,
@@ -112,6 +115,7 @@ def call(
         seat=seat,
         keep_open=keep_open,
         accept_uncommitted=accept_uncommitted,
+        relayer_key_file=relayer_key_file,
     )
     if not asyncio.run(buy(settings, key_source, purchase)):
         ctx.exit(FAILED)

@@ -236,10 +236,16 @@ def release(settings: Settings, key_source: KeySource, reference: bytes | int, y
 )
 @click.option("--pull", is_flag=True, help="Send them.")
 @click.option("--to", "to_hex_text", metavar="ADDRESS", help="With --pull: where to; by default the account.")
+@_yes_option
 @key_options
 @common_options
 def credits(
-    settings: Settings, key_source: KeySource, token_hex: str | None, pull: bool, to_hex_text: str | None
+    settings: Settings,
+    key_source: KeySource,
+    token_hex: str | None,
+    pull: bool,
+    to_hex_text: str | None,
+    yes: bool,
 ) -> None:
     """Show, or pull, what could not be paid to your account when it was due."""
     if to_hex_text is not None and not pull:
@@ -256,7 +262,7 @@ def credits(
     if len(tokens) != 1:
         raise click.UsageError("name the token with --token")
     (payments, bonds), money = asyncio.run(
-        disputing.credits_of(settings, key_source, tokens[0], to, pull=pull)
+        disputing.credits_of(settings, key_source, tokens[0], to, pull=pull, yes=yes)
     )
     if settings.as_json:
         print_json({"fromPayments": str(payments), "fromBonds": str(bonds), "pulled": pull})

@@ -122,15 +122,17 @@ async def ruling(held: HeldMoney, channel_id: ChannelId, money: Money, award: st
 
 
 async def credits_of(
-    settings: Settings, key_source: KeySource, token: Address, to: Address | None, *, pull: bool
+    settings: Settings, key_source: KeySource, token: Address, to: Address | None, *, pull: bool, yes: bool
 ) -> tuple[tuple[int, int], Money]:
-    """What waits for the key's account; with `pull` it is sent first."""
+    """What waits for the key's account, or did before it was sent with `pull`."""
     async with market(settings, key_source) as connected:
         held = await connected.held_money()
         waiting = await held.credits(token)
         money = await Money.of((await held.decisions()).chain, token)
-        if pull:
-            await held.pull_credits(token, to)
+        for step in await held.pull(token, to) if pull else ():
+            what = "bonds" if step.purpose == "claim-bond-credit" else "payments"
+            await agree(held, step, money, f"Pull what is credited from {what}", yes=yes)
+            await held.make(step)
         return waiting, money
 
 

@@ -51,7 +51,7 @@ class KeySource:
         if self.devnet_account is not None:
             return _devnet_key(self.devnet_account, chain_id)
         if self.key_file is not None:
-            return _key_in_file(self.key_file)
+            return key_in_file(self.key_file)
         if self.key_store is not None:
             from aioum.chain.keystore import load_keystore
 
@@ -88,6 +88,34 @@ def read_password(store: Path, password_file: Path | None, *, confirm: bool = Fa
             hint="type it when asked, or name a file that holds it with --password-file",
         ) from None
     return answer
+
+
+def key_in_file(path: Path) -> LocalKey:
+    """The key of a file with `0x` and 64 hex digits that only its owner can read.
+
+    Raises:
+        ConfigError: `key-file-exposed`, `key-file-unusable`.
+        InvalidInput: `key-invalid`.
+    """
+    from aioum.core.signing import LocalKey
+
+    if os.name == "posix" and path.exists() and path.stat().st_mode & 0o077:
+        raise ConfigError(
+            f"the key file {path} can be read by others", code="key-file-exposed", hint=f"chmod 600 {path}"
+        )
+    return LocalKey.from_hex(_read_secret(path, "key-file-unusable"))
+
+
+def relayer_option(function: Command) -> Command:
+    """Add the option that names who sends for a payer without gas; the command takes `relayer_key_file`."""
+    return click.option(
+        "--relayer-key-file",
+        type=click.Path(path_type=Path, dir_okay=False),
+        metavar="FILE",
+        envvar="AIOUM_RELAYER_KEY_FILE",
+        show_envvar=True,
+        help="Key of an account that pays the gas of opening and top-up; yours only authorizes (EIP-3009).",
+    )(function)
 
 
 def key_options(function: Command) -> Command:
@@ -189,16 +217,6 @@ def _devnet_key(position: int, chain_id: int) -> LocalKey:
     from aioum.devnet.accounts import well_known_keys
 
     return well_known_keys()[position]
-
-
-def _key_in_file(path: Path) -> LocalKey:
-    from aioum.core.signing import LocalKey
-
-    if os.name == "posix" and path.exists() and path.stat().st_mode & 0o077:
-        raise ConfigError(
-            f"the key file {path} can be read by others", code="key-file-exposed", hint=f"chmod 600 {path}"
-        )
-    return LocalKey.from_hex(_read_secret(path, "key-file-unusable"))
 
 
 def _read_secret(path: Path, code: str) -> str:

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import click
 
-from aioum.cli.keys import KeySource
+from aioum.chain.client import Chain
+from aioum.chain.deployments import Deployment
+from aioum.chain.journal import SqliteTransactionJournal
+from aioum.chain.sender import Sender
+from aioum.chain.signers import LocalSigner
+from aioum.cli.keys import KeySource, key_in_file
 from aioum.cli.logs import logs_to_stderr
 from aioum.cli.record import recorded_session
 from aioum.cli.settings import Settings
 from aioum.client.closing import Closed
-from aioum.client.marketplace import Marketplace
+from aioum.client.gasless import Relayer
+from aioum.client.marketplace import TRANSACTIONS_FILE, Marketplace
 from aioum.client.policy import Policy
 from aioum.client.session import PaidSession
 from aioum.core.amounts import format_token_amount, parse_token_amount
@@ -24,9 +31,14 @@ from aioum.core.hextext import to_hex
 
 @asynccontextmanager
 async def market(
-    settings: Settings, key_source: KeySource, policy: Policy | None = None
+    settings: Settings,
+    key_source: KeySource,
+    policy: Policy | None = None,
+    *,
+    relayer_key_file: Path | None = None,
 ) -> AsyncIterator[Marketplace]:
-    """A client of the settings' chain, with the key that a person named.
+    """A client of the settings' chain, with the key that a person named; openings and top-ups are sent by the
+    account of `relayer_key_file`, if there is one.
 
     Raises:
         ChainError: no deployment, or the chain cannot be asked.
@@ -35,15 +47,41 @@ async def market(
     logs_to_stderr()
     target = settings.deployment()
     key = key_source.load(target.chain_id)
-    async with Marketplace(
-        deployment=target, key=key, data_dir=settings.data_dir, policy=policy or Policy()
-    ) as connected:
-        yield connected
+    async with AsyncExitStack() as stack:
+        relayer: Relayer | None = None
+        if relayer_key_file is not None:
+            relayer = await stack.enter_async_context(_relayer(settings, target, relayer_key_file))
+        yield await stack.enter_async_context(
+            Marketplace(
+                deployment=target,
+                key=key,
+                data_dir=settings.data_dir,
+                policy=policy or Policy(),
+                relayer=relayer,
+            )
+        )
+
+
+@asynccontextmanager
+async def _relayer(settings: Settings, target: Deployment, key_file: Path) -> AsyncIterator[Relayer]:
+    signer = LocalSigner(key_in_file(key_file))
+    async with Chain.connect(target) as chain:
+        journal = SqliteTransactionJournal(settings.data_dir / TRANSACTIONS_FILE)
+        try:
+            sender = Sender(chain, signer, journal)
+            await sender.reconcile()
+            yield sender
+        finally:
+            await journal.close()
 
 
 @asynccontextmanager
 async def resumed(
-    settings: Settings, key_source: KeySource, reference: bytes | int
+    settings: Settings,
+    key_source: KeySource,
+    reference: bytes | int,
+    *,
+    relayer_key_file: Path | None = None,
 ) -> AsyncIterator[PaidSession]:
     """A session of the record, brought up to the chain's state.
 
@@ -52,7 +90,7 @@ async def resumed(
     """
     async with recorded_session(settings.data_dir, reference) as (_, record):
         channel_id = record.channel_id
-    async with market(settings, key_source) as connected:
+    async with market(settings, key_source, relayer_key_file=relayer_key_file) as connected:
         yield await connected.resume(channel_id)
 
 

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from aioum.chain.client import Chain
 from aioum.chain.model import Service
+from aioum.chain.ratings import ServiceRatings, service_ratings
 from aioum.cli.references import is_number
 from aioum.cli.settings import Settings
 from aioum.client.http import HttpTransport, node_base_url
@@ -37,12 +38,15 @@ class SeenService:
         node_url: base URL of its node, or None where the registry's text is none.
         card: checked against the registry, or None.
         problem: why there is no card, or why the default policy would not pay; None where all is well.
+        ratings: what payers gave it, weighted by amounts of the token that it takes now; None where the
+            deployment has no rating registry.
     """
 
     service: Service
     node_url: str | None
     card: Card | None
     problem: AioumError | None
+    ratings: ServiceRatings | None
 
 
 async def list_services(settings: Settings, limit: int) -> tuple[list[SeenService], int]:
@@ -89,24 +93,27 @@ def to_json(seen: SeenService) -> dict[str, Any]:
         "arbitrator": address_text(terms.arbitrator) if any(terms.arbitrator) else None,
         "rulingPeriodSeconds": terms.ruling_period_seconds,
         "disputeBond": str(terms.dispute_bond),
+        "ratings": None if seen.ratings is None else _ratings_json(seen.ratings),
         "card": None if card is None else _card_json(card),
         "problem": None if seen.problem is None else {"code": seen.problem.code, "text": str(seen.problem)},
     }
 
 
 def list_row(seen: SeenService) -> tuple[str, ...]:
-    """A service as a row: number, name, tools, prices, verdict, node."""
+    """A service as a row: number, name, tools, prices, rating, verdict, node."""
     card = seen.card
+    rating = "-" if seen.ratings is None or seen.ratings.mean is None else f"{seen.ratings.mean:.0f}"
     verdict = "ready" if seen.problem is None else seen.problem.code
     where = seen.node_url or seen.service.descriptor_uri
     if card is None:
-        return str(seen.service.service_id), "-", "-", "-", verdict, where
+        return str(seen.service.service_id), "-", "-", "-", rating, verdict, where
     names = ", ".join(tool.id for tool in card.tools[:4]) + (", …" if len(card.tools) > 4 else "")
     prices = [tool.price for tool in card.tools]
     ends = sorted({min(prices), max(prices)})
     range_text = "…".join(format_token_amount(price, card.token.decimals) for price in ends)
     return (
-        str(seen.service.service_id), card.name, names, f"{range_text} {card.token.symbol}", verdict, where,
+        str(seen.service.service_id), card.name, names, f"{range_text} {card.token.symbol}", rating, verdict,
+        where,
     )  # fmt: skip
 
 
@@ -122,6 +129,8 @@ def facts(seen: SeenService) -> list[tuple[str, str]]:
         ("token", f"{card.token.symbol} {address_text(terms.token)}" if card else address_text(terms.token)),
         ("record anchored", "required before payment" if terms.commit_required else "not required"),
     ]
+    if seen.ratings is not None:
+        rows.append(("ratings", _ratings_text(seen.ratings)))
     if terms.dispute_window_seconds:
         bond = str(terms.dispute_bond)
         if card is not None:
@@ -167,6 +176,25 @@ def tool_rows(card: Card) -> list[tuple[str, ...]]:
     ]
 
 
+def _ratings_text(ratings: ServiceRatings) -> str:
+    if ratings.mean is None or ratings.weighted_mean is None:
+        return "none yet"
+    sessions = "session" if ratings.count == 1 else "sessions"
+    return (
+        f"{ratings.mean:.1f} of 100 in {ratings.count} {sessions}; "
+        f"{ratings.weighted_mean:.1f} weighted by what they paid"
+    )
+
+
+def _ratings_json(ratings: ServiceRatings) -> dict[str, Any]:
+    return {
+        "count": ratings.count,
+        "mean": ratings.mean,
+        "weightedMean": ratings.weighted_mean,
+        "weighedAmount": str(ratings.amount),
+    }
+
+
 async def _look_at(chain: Chain, services: list[Service]) -> list[SeenService]:
     tokens = frozenset(chain.deployment.tokens.values()) if chain.deployment else frozenset()
     known = KnownContracts(chain.domain, chain.service_registry, tokens)
@@ -175,7 +203,7 @@ async def _look_at(chain: Chain, services: list[Service]) -> list[SeenService]:
 
     async def look(service: Service) -> SeenService:
         async with gate:
-            return await _look_at_one(known, service, transport)
+            return await _look_at_one(chain, known, service, transport)
 
     try:
         async with asyncio.TaskGroup() as tasks:
@@ -185,8 +213,14 @@ async def _look_at(chain: Chain, services: list[Service]) -> list[SeenService]:
         await transport.aclose()
 
 
-async def _look_at_one(known: KnownContracts, service: Service, transport: HttpTransport) -> SeenService:
-    url = card = None
+async def _look_at_one(
+    chain: Chain, known: KnownContracts, service: Service, transport: HttpTransport
+) -> SeenService:
+    url = card = ratings = None
+    if chain.deployment is not None and chain.deployment.rating_registry is not None:
+        ratings = await service_ratings(
+            chain.rpc, chain.deployment.rating_registry, service.service_id, service.terms.token
+        )
     try:
         url = node_base_url(service.descriptor_uri, allow_plain_http=False)
         described = await NodeClient(transport, url, _LOOKING).describe()
@@ -196,8 +230,8 @@ async def _look_at_one(known: KnownContracts, service: Service, transport: HttpT
         card = offered
         check_terms(Policy(), known, service.terms)
     except AioumError as error:
-        return SeenService(service, url, card, error)
-    return SeenService(service, url, card, None)
+        return SeenService(service, url, card, error, ratings)
+    return SeenService(service, url, card, None, ratings)
 
 
 async def _service_at(url: str) -> int:

@@ -30,7 +30,8 @@ def list_services(settings: Settings, limit: int) -> None:
     """List the services that take new sessions.
 
     The names and prices come from the card that each service's node serves, checked against the hash that the
-    registry has. The column "state" says whether you could pay under the default policy.
+    registry has. The column "rating" is the mean of what payers gave, 0 to 100; the column "state" says
+    whether you could pay under the default policy.
     """
     from aioum.cli import offers
 
@@ -39,7 +40,7 @@ def list_services(settings: Settings, limit: int) -> None:
         print_json({"services": [offers.to_json(service) for service in seen], "total": total})
     else:
         print_table(
-            ("id", "name", "tools", "price", "state", "node"),
+            ("id", "name", "tools", "price", "rating", "state", "node"),
             [offers.list_row(service) for service in seen],
             empty="no services are registered; an operator registers one with `aioum-node register`",
         )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from aioum.cli.keys import KeySource, key_options
+from aioum.cli.keys import KeySource, key_options, relayer_option
 from aioum.cli.log_named import named_log_options
 from aioum.cli.output import fact, print_facts, print_json, print_table, write_file
 from aioum.cli.references import SESSION
@@ -172,16 +172,23 @@ def log_proof(
 @session.command("top-up", epilog=examples("aioum session top-up 3 2.5 --key-store key.json"))
 @click.argument("reference", metavar="SESSION", type=SESSION)
 @click.argument("amount", metavar="AMOUNT")
+@relayer_option
 @key_options
 @common_options
-def top_up(settings: Settings, key_source: KeySource, reference: bytes | int, amount: str) -> None:
+def top_up(
+    settings: Settings,
+    key_source: KeySource,
+    reference: bytes | int,
+    amount: str,
+    relayer_key_file: Path | None,
+) -> None:
     """Add AMOUNT, in whole tokens such as 2.5, to a session's deposit."""
     from aioum.cli.market import resumed, token_amount
     from aioum.core.amounts import format_token_amount
     from aioum.core.hextext import to_hex
 
     async def run() -> None:
-        async with resumed(settings, key_source, reference) as paid:
+        async with resumed(settings, key_source, reference, relayer_key_file=relayer_key_file) as paid:
             token = paid.card.token
             deposit = await paid.top_up(token_amount(amount, token.decimals))
             if settings.as_json:

@@ -169,9 +169,12 @@ async def _print(
 async def _token_of(
     chain: Chain, seen: Sighting, tokens: dict[Address, tuple[int | None, str]]
 ) -> tuple[int | None, str]:
+    from aioum.chain.events import ChannelOpened, CreditClaimed, Credited, Rated, SessionOpened
     from aioum.core.errors import ChainError
 
-    token = seen.event.args.get("token") or (None if seen.session is None else seen.session.token)
+    token = None if seen.session is None else seen.session.token
+    if isinstance(seen.event.body, SessionOpened | ChannelOpened | Credited | CreditClaimed | Rated):
+        token = seen.event.body.token
     if token is None:
         return None, ""
     if token not in tokens:

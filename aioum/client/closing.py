@@ -19,7 +19,15 @@ from aioum.client.node import refusal_of
 from aioum.client.reconcile import Reconciler
 from aioum.client.records import SessionPhase
 from aioum.client.silence import is_silence
-from aioum.core.errors import AioumError, ChainError, Divergence, InvalidInput, OutcomeUnknown, Refused
+from aioum.core.errors import (
+    AioumError,
+    ChainError,
+    ContractReverted,
+    Divergence,
+    InvalidInput,
+    OutcomeUnknown,
+    Refused,
+)
 from aioum.core.hextext import to_hex
 from aioum.core.payment import CloseRequest
 from aioum.core.purse import accept_settlement
@@ -271,12 +279,15 @@ class Closer:
             if is_silence(error):
                 raise
             failure = error
-        if not await self._has_moved_on(seen) and failure is not None:
+        # What the contract did not refuse has nothing to do with how old that look was.
+        may_be_stale = failure is None or isinstance(failure, ContractReverted)
+        seconds = self._context.settings.stale_view_seconds if may_be_stale else 0.0
+        if not await self._has_moved_on(seen, seconds) and failure is not None:
             raise failure
 
-    async def _has_moved_on(self, seen: ChainSession) -> bool:
+    async def _has_moved_on(self, seen: ChainSession, seconds: float) -> bool:
         loop = asyncio.get_running_loop()
-        deadline = loop.time() + self._context.settings.stale_view_seconds
+        deadline = loop.time() + seconds
         while True:
             found = await self._session()
             if (found.is_closing, found.is_finalized) != (seen.is_closing, seen.is_finalized):

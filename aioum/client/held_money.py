@@ -7,20 +7,23 @@ the client's own record: an arbitrator or anybody else works with a channel id a
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeVar
 
 from aioum.chain import calls, dispute_calls
 from aioum.chain.abi import decode_event
 from aioum.chain.calls import ContractCall
 from aioum.chain.decisions import Case, Decisions
-from aioum.chain.model import BlockRef, ChainEvent, ChainSession, Mined
+from aioum.chain.events import Event
+from aioum.chain.model import BlockRef, ChainSession, Mined
 from aioum.client.context import ClientContext
-from aioum.core.errors import ChainError, PolicyRefused
+from aioum.core.errors import ChainError, ContractReverted, PolicyRefused
 from aioum.core.hextext import address_text, to_hex
 from aioum.core.payment import Terms
 from aioum.core.types import Address, Bytes32, ChannelId
 
-_ALLOWANCE_CODES: Final = frozenset({"ERC20InsufficientAllowance", "ERC20InsufficientBalance"})
+E = TypeVar("E", bound=Event)
+
+_ALLOWANCE_ERRORS: Final = frozenset({"ERC20InsufficientAllowance", "ERC20InsufficientBalance"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +102,6 @@ class Step:
         bond: base units of `token` that it pulls.
     """
 
-    channel_id: ChannelId
     call: ContractCall
     purpose: str
     bond: int = 0
@@ -204,32 +206,31 @@ class HeldMoney:
         decisions = await self.decisions()
         return await self._context.chain.credit(token, owner), await decisions.credit(token, owner)
 
-    async def pull_credits(self, token: Address, to: Address | None = None) -> int:
-        """Send all credits of the payer to `to` (None: the payer itself). Returns the base units that moved.
+    async def pull(self, token: Address, to: Address | None = None) -> list[Step]:
+        """The steps that send all credits of the payer to `to` (None: the payer itself).
 
         Raises:
-            ChainError: `credit-missing`, or as `Payer.send`.
+            ChainError: `credit-missing`, or as `Chain`.
         """
-        payer = self._context.payer
-        to = to or payer.address
+        owner = self._context.payer.address
+        to = to or owner
         from_payments, from_bonds = await self.credits(token)
-        if not from_payments + from_bonds:
-            raise ChainError(
-                f"nothing waits for {address_text(payer.address)} in this token", code="credit-missing"
-            )
+        steps = []
         if from_payments:
             call = calls.claim_credit(self._context.chain.payment_manager, token, to)
-            await payer.send(call, "claim-credit")
+            steps.append(Step(call, "claim-credit"))
         if from_bonds:
             at = (await self.decisions()).address
-            await payer.send(dispute_calls.claim_bond_credit(at, token, to), "claim-bond-credit")
-        return from_payments + from_bonds
+            steps.append(Step(dispute_calls.claim_bond_credit(at, token, to), "claim-bond-credit"))
+        if not steps:
+            raise ChainError(f"nothing waits for {address_text(owner)} in this token", code="credit-missing")
+        return steps
 
     async def cost(self, step: Step) -> StepCost:
         """What a step would cost.
 
         Raises:
-            ChainError: `contract-reverted`, it would fail.
+            ContractReverted: it would fail.
             PolicyRefused: `balance-too-low`, the payer does not hold the bond.
         """
         payer, market = self._context.payer, await self._context.chain.rpc.market()
@@ -240,8 +241,8 @@ class HeldMoney:
         gas = await payer.estimate_gas(approval)
         try:
             return StepCost(gas + await payer.estimate_gas(step.call), True, gas_price_wei, step.bond)
-        except ChainError as error:
-            if error.code != "contract-reverted" or error.details.get("error") not in _ALLOWANCE_CODES:
+        except ContractReverted as error:
+            if error.details.get("error") not in _ALLOWANCE_ERRORS:
                 raise
             return StepCost(gas + step.call.gas_limit, False, gas_price_wei, step.bond)
 
@@ -255,14 +256,14 @@ class HeldMoney:
         if not step.bond or step.token is None:
             return await self._context.payer.send(step.call, step.purpose)
         spender = (await self.decisions()).address
-        approving = f"approve-bond {to_hex(step.channel_id)}"
+        approving = f"approve-bond, {step.purpose}"
         async with self._context.allowances.covering(step.token, step.bond, approving, spender):
             # Durable from here on, in the sender's journal before it leaves; and a session takes one dispute,
             # and one challenge at a time, so no restart can pay a bond twice.
             return await self._context.payer.send(step.call, step.purpose)
 
-    async def event(self, mined: Mined, name: str) -> ChainEvent:
-        """What the DisputeManager emitted under this name in a step of ours.
+    async def event(self, mined: Mined, kind: type[E]) -> E:
+        """The event of this kind that the DisputeManager emitted in a step of ours.
 
         Raises:
             ChainError: `event-missing`, or as `Chain`.
@@ -271,8 +272,8 @@ class HeldMoney:
         receipt = await self._context.chain.rpc.receipt(mined.transaction_hash)
         for log in () if receipt is None else receipt["logs"]:
             event = decode_event(log)
-            if event is not None and (event.contract, event.name) == (at, name):
-                return event
+            if event is not None and event.contract == at and isinstance(event.body, kind):
+                return event.body
         raise ChainError(
             f"the endpoint does not show what {to_hex(mined.transaction_hash)} did",
             code="event-missing",
@@ -296,7 +297,7 @@ class HeldMoney:
         return calls.approve(step.token, spender, step.bond)
 
     def _plain(self, channel_id: ChannelId, call: ContractCall) -> Step:
-        return Step(channel_id, call, f"{call.label} {to_hex(channel_id)}")
+        return Step(call, f"{call.label} {to_hex(channel_id)}")
 
 
 async def standing_of(decisions: Decisions, channel_id: ChannelId) -> Standing:
@@ -323,4 +324,4 @@ def bonded(standing: Standing, call: ContractCall, what: str) -> Step:
     """A step that pulls the terms' bond."""
     session = standing.session
     purpose = f"{what} {to_hex(session.channel_id)}"
-    return Step(session.channel_id, call, purpose, standing.bond, session.token)
+    return Step(call, purpose, standing.bond, session.token)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Final
 
 from aioum.chain import calls
 from aioum.chain.model import ChainSession
@@ -21,14 +20,12 @@ from aioum.client.records import SessionFacts, SessionPhase, SessionRecord
 from aioum.client.seats import roster_of
 from aioum.client.service import Offer
 from aioum.core.amounts import check_amount
-from aioum.core.errors import ChainError, Divergence, InvalidInput, PolicyRefused
+from aioum.core.errors import ChainError, ContractReverted, Divergence, InvalidInput, PolicyRefused
 from aioum.core.evidence import ChannelFacts
 from aioum.core.hextext import address_text, to_hex
 from aioum.core.purse import PurseState, observe_deposit
 from aioum.core.submission.keys import SubmissionKey
 from aioum.core.types import ZERO_ADDRESS, ZERO_BYTES32, Bytes32
-
-_NEVER_OPENED: Final = frozenset({"contract-reverted", "transaction-refused", "transaction-reverted"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +152,8 @@ async def open_now(context: ClientContext, book: Book) -> None:
         await complete_opening(context, book)
     except (PolicyRefused, ChainError) as error:
         # Only refusals that leave nothing on its way: what may still be mined has to be looked for again.
-        if isinstance(error, PolicyRefused) or error.code in _NEVER_OPENED:
+        never_opened = isinstance(error, PolicyRefused | ContractReverted)
+        if never_opened or error.code == "transaction-refused":
             await book.enter(SessionPhase.VOID)
         raise
 

@@ -37,7 +37,8 @@ class Payer(Protocol):
         """Have the payer make a call.
 
         Raises:
-            ChainError: `transaction-reverted`, or what the endpoint says.
+            TransactionReverted: it is mined and failed.
+            ChainError: what the endpoint says, or as `Sender.send`.
             OutcomeUnknown: no receipt in time.
         """
         ...
@@ -46,7 +47,8 @@ class Payer(Protocol):
         """Gas that the call would use now.
 
         Raises:
-            ChainError: `contract-reverted`, it would fail; or what the endpoint says.
+            ContractReverted: it would fail.
+            ChainError: what the endpoint says.
         """
         ...
 

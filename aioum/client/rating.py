@@ -83,7 +83,7 @@ class Rater:
             raise ChainError("a session that cost nothing is not rated", code="nothing-captured")
         if await ratings.is_rated(self._context.chain.rpc, at, channel_id):
             raise ChainError("the session was rated; that is done once", code="already-rated")
-        return Step(channel_id, call, f"rate {to_hex(channel_id)}")
+        return Step(call, f"rate {to_hex(channel_id)}")
 
     async def cost(self, step: Step) -> StepCost:
         """What a rating would cost. Raises ChainError as `HeldMoney.cost`."""

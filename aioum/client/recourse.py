@@ -7,7 +7,9 @@ from dataclasses import dataclass
 
 from aioum.chain import dispute_calls
 from aioum.chain.dispute_calls import Claim
+from aioum.chain.events import ChallengeAnswered, LieProven, ReceiptChallenged, StatementChallenged
 from aioum.chain.model import Mined
+from aioum.chain.scan import first_block_since
 from aioum.client.book import Book
 from aioum.client.context import ClientContext
 from aioum.client.dispute import Dispute, find_raised
@@ -106,12 +108,12 @@ class Recourse:
             )
         channel_id = self._book.facts.channel_id
         call = dispute_calls.prove((await self.held.decisions()).address, channel_id, found[0])
-        return found[0], Step(channel_id, call, f"{call.label} 0x{channel_id.hex()}")
+        return found[0], Step(call, f"{call.label} 0x{channel_id.hex()}")
 
     async def challenge_of(
         self, standing: Standing, word: SignedReceipt | SignedStatement | None = None
     ) -> tuple[SignedReceipt | SignedStatement, Step]:
-        """The challenge of a word; None: the one that covers most.
+        """The challenge of a word; None: the one that covers most of what was not answered already.
 
         Raises:
             ChainError: as `Standing.require_window`; `challenge-pending`.
@@ -128,10 +130,17 @@ class Recourse:
         if word is None:
             self._require_difference(standing)
             words = await self.words()
-            found = challengeable(words.receipts, words.statements, _anchored(standing))
+            calls, receipts = await self._answered(standing)
+            found = challengeable(
+                words.receipts,
+                words.statements,
+                _anchored(standing),
+                answered_calls=calls,
+                answered_receipts=receipts,
+            )
             if not found:
                 raise PolicyRefused(
-                    "the operator signed nothing about the calls that it anchored",
+                    "the operator signed nothing about the calls that it anchored, or proved it already",
                     code="nothing-challengeable",
                     hint="an arbitrator can judge it: dispute the session",
                 )
@@ -140,6 +149,26 @@ class Recourse:
         return word, bonded(
             standing, dispute_calls.challenge(at, standing.session.channel_id, word), "challenge"
         )
+
+    async def _answered(self, standing: Standing) -> tuple[int, frozenset[int]]:
+        """What was challenged and proven part of what is anchored: calls of the longest statement, and the
+        indexes of receipts.
+        """
+        decisions = await self.held.decisions()
+        chain, session = decisions.chain, standing.session
+        head = (await chain.head()).number
+        first = await first_block_since(chain.rpc, session.finalized_at, chain.first_block, head)
+        calls, receipts = 0, set[int]()
+        challenged: ReceiptChallenged | StatementChallenged | None = None
+        for event in await decisions.events(first, head, session.channel_id):
+            match event.body:
+                case ReceiptChallenged() | StatementChallenged() as challenged:
+                    pass
+                case ChallengeAnswered() if isinstance(challenged, StatementChallenged):
+                    calls = max(calls, challenged.call_count)
+                case ChallengeAnswered() if isinstance(challenged, ReceiptChallenged):
+                    receipts.add(challenged.index)
+        return calls, frozenset(receipts)
 
     async def word(
         self, *, call_index: int | None = None, call_count: int | None = None
@@ -173,8 +202,7 @@ class Recourse:
 
     async def proven(self, lie: ProvableLie, mined: Mined) -> Proven:
         """What a mined proof gave back. Raises ChainError as `Chain`."""
-        event = await self.held.event(mined, "LieProven")
-        return Proven(lie, event.args["amount"], mined)
+        return Proven(lie, (await self.held.event(mined, LieProven)).amount, mined)
 
     async def challenge(self, word: SignedReceipt | SignedStatement | None = None) -> Challenged:
         """Make the operator prove that a word of it is part of what it anchored (L4).
@@ -183,7 +211,8 @@ class Recourse:
         so without a `word`, what is anchored has to differ from our own record.
 
         Args:
-            word: None: the one that covers most calls, which is the last statement, else a receipt.
+            word: None: of those that the operator has not proven yet, the one that covers most calls: the
+                last statement, else a receipt.
 
         Raises:
             PolicyRefused: `challenge-pointless`, `nothing-challengeable`, `balance-too-low`.
@@ -195,8 +224,10 @@ class Recourse:
 
     async def challenged(self, word: SignedReceipt | SignedStatement, mined: Mined) -> Challenged:
         """Until when a mined challenge has to be answered. Raises ChainError as `Chain`."""
-        name = "ReceiptChallenged" if isinstance(word, SignedReceipt) else "StatementChallenged"
-        return Challenged(word, (await self.held.event(mined, name)).args["answerBy"], mined)
+        kind: type[ReceiptChallenged | StatementChallenged] = StatementChallenged
+        if isinstance(word, SignedReceipt):
+            kind = ReceiptChallenged
+        return Challenged(word, (await self.held.event(mined, kind)).answer_by, mined)
 
     async def hold_to_account(self) -> Proven | Challenged:
         """Prove a lie where one is provable at once; else challenge what covers most.

@@ -89,7 +89,8 @@ class Watch:
         undone = [
             Sighting(seen.event, seen.session, seen.seconds, undone=True)
             for key, seen in self._recent.items()
-            if key not in present and seen.event.block_number >= self._first
+            # Behind one address another endpoint may answer, which has not come as far.
+            if key not in present and self._first <= seen.event.block_number <= head.number
         ]
         fresh = await self._sightings([event for event in events if _key(event) not in self._recent])
         self._remember(undone, fresh, head)

@@ -85,6 +85,20 @@ class ChainError(AioumError):
     default_code = "chain-error"
 
 
+class ContractReverted(ChainError):
+    """A contract refused. The code names the custom error of ours that it refused with, so tell by the class
+    whether it did; where the reason is not one of ours the code is the default one.
+    """
+
+    default_code = "contract-reverted"
+
+
+class TransactionReverted(ContractReverted):
+    """A contract refused a transaction that is mined: that is final, and its gas is spent."""
+
+    default_code = "transaction-reverted"
+
+
 class ConfigError(AioumError):
     """Configuration, key store or deployment is missing or contradictory."""
 

@@ -7,7 +7,7 @@ before it anchors: for its words nothing here is ever found.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -122,16 +122,36 @@ def provable_lies(
 
 
 def challengeable(
-    receipts: Iterable[SignedReceipt], statements: Iterable[SignedStatement], anchored: Anchored
+    receipts: Iterable[SignedReceipt],
+    statements: Iterable[SignedStatement],
+    anchored: Anchored,
+    *,
+    answered_calls: int = 0,
+    answered_receipts: Collection[int] = (),
 ) -> list[SignedStatement | SignedReceipt]:
     """The words that L4 may ask the operator to prove part of what it anchored.
+
+    Args:
+        receipts: of calls, in any order.
+        statements: over beginnings of the history, in any order.
+        anchored: what is on-chain.
+        answered_calls: calls of the longest statement that it proved already; words about them alone are left
+            out, since their challenge would be answered too.
+        answered_receipts: indexes of receipts that it proved already.
 
     Returns:
         statements over fewer calls than were anchored, the longest first, as one answers for all calls before
         it; then receipts of anchored calls, the last first.
     """
-    shorter = [word for word in statements if 0 < word.statement.call_count < anchored.call_count]
-    inside = [word for word in receipts if word.receipt.index < anchored.call_count]
+    shorter = [
+        word for word in statements if answered_calls < word.statement.call_count < anchored.call_count
+    ]
+    inside = [
+        word
+        for word in receipts
+        if answered_calls <= word.receipt.index < anchored.call_count
+        and word.receipt.index not in answered_receipts
+    ]
     return [
         *sorted(shorter, key=lambda word: -word.statement.call_count),
         *sorted(inside, key=lambda word: -word.receipt.index),

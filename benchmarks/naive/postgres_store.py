@@ -62,6 +62,8 @@ class NaivePostgresStore(PostgresStore):
 
     async def open(self, facts: SessionFacts, state: SessionState, now_ms: int) -> StoredSession:
         """`SessionWriter.open`."""
+        if self._pool is None:
+            await self.connect()
         stored = StoredSession(facts, state, now_ms, now_ms)
         self._memory[facts.channel_id] = stored
         row = (facts.channel_id, state.spent, state.admitted, state.frontier.to_bytes())

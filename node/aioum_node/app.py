@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
 from typing import Final
 
 import structlog
@@ -15,11 +15,12 @@ from aioum.chain.client import Chain
 from aioum.chain.journal import TransactionJournal
 from aioum.chain.sender import Sender
 from aioum.core.hextext import address_text, to_hex
-from aioum.core.ledger import Limits, Phase
+from aioum.core.ledger import Limits
 from aioum.core.payment import Terms
 from aioum.core.types import ChannelId
 from aioum_node.account import opened_account
 from aioum_node.api.endpoints import endpoints_route
+from aioum_node.balance import BalanceWatch
 from aioum_node.card_builder import build_card
 from aioum_node.cards import Cards, Offer
 from aioum_node.chain_metrics import EndpointMetrics, LoopMetrics, TransactionMetrics
@@ -31,6 +32,7 @@ from aioum_node.edge import Clock, Edge, build_edge
 from aioum_node.interrupted_calls import recover_interrupted
 from aioum_node.keys.identity import Identity, challenge_secret, opened_identity
 from aioum_node.keys.session_signers import opened_signers
+from aioum_node.leaving import leaving_told
 from aioum_node.limits.admin import admin_token, require_token
 from aioum_node.log.identity import LogIdentity, log_identity
 from aioum_node.log.start import log_reader, make_log_loop
@@ -44,6 +46,7 @@ from aioum_node.registration import (
     publish,
     read_card_facts,
 )
+from aioum_node.restored.counting import SuspectCount
 from aioum_node.restored.start import begin_life
 from aioum_node.restored.watermark import Watermark
 from aioum_node.retention import RetentionLoop, forget_any
@@ -53,13 +56,14 @@ from aioum_node.settings import Settings
 from aioum_node.settlement.loop import SettleLoop
 from aioum_node.settlement.rules import SettlePolicy
 from aioum_node.storage import NodeStore, Sending, is_shared, opened_sending, opened_store
-from aioum_node.takeover import TakeoverLoop
+from aioum_node.store.watch import StoreWatch
+from aioum_node.supervision import supervised
+from aioum_node.takeover import STORE, started_takeover
 from aioum_node.watch import ChainWatcher
 
 SYSTEM_CLOCK: Final = Clock(time.time, time.monotonic)
 _RUNNING: Final = "running"
 _CHAIN: Final = "chain"
-_STORE: Final = "store"
 
 _log = structlog.get_logger(__name__)
 
@@ -75,6 +79,7 @@ class Offering:
     offer: Offer
     terms: Terms
     log: LogIdentity | None = None
+    queues: Mapping[str, Callable[[], int]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +135,8 @@ async def opened_offering(
         log = log_identity(settings, known.operator.address)
         facts = await read_card_facts(settings, deployment_of(settings), chain, known, log)
         offer = build_card(settings, box.tools, facts)
-        yield Offering(known, box.tools, chain, sender, offer, make_terms(settings, facts, offer), log)
+        terms = make_terms(settings, facts, offer)
+        yield Offering(known, box.tools, chain, sender, offer, terms, log, box.queues)
 
 
 async def register_service(settings: Settings, offering: Offering, node_url: str) -> Registration:
@@ -171,8 +177,11 @@ async def running_node(
         watermark = Watermark(settings.path(settings.watermark_file))
         stack.callback(watermark.close)
         limits = Limits(settings.max_in_flight, settings.max_unpaid_calls)
-        store = await stack.enter_async_context(opened_store(settings, limits, watermark))
-        sending = await stack.enter_async_context(opened_sending(settings, store))
+        metrics = NodeMetrics()
+        loops = LoopMetrics(metrics.registry, clock.now_seconds)
+        store = await stack.enter_async_context(opened_store(settings, limits, watermark, loops.of))
+        await stack.enter_async_context(leaving_told(store))
+        sending = await stack.enter_async_context(opened_sending(settings, store, loops.of))
         offering = await stack.enter_async_context(
             opened_offering(settings, functions=functions, identity=identity, journal=sending.journal)
         )
@@ -192,6 +201,8 @@ async def running_node(
             registration,
             store,
             sending,
+            metrics,
+            loops,
             clock,
             url,
             local_url(settings.admin_host, admin_socket),
@@ -218,8 +229,8 @@ async def running_node(
             yield node
         finally:
             node.readiness.unmet(_RUNNING)
-            # What a waiting call waits for is not taken any more.
-            node.edge.calls.stop_waiting()
+            # Both ports are open meanwhile: who asks hears that the node is not ready.
+            await node.edge.calls.drain(settings.shutdown_seconds)
 
 
 async def _started(
@@ -229,6 +240,8 @@ async def _started(
     registration: Registration,
     store: NodeStore,
     sending: Sending,
+    metrics: NodeMetrics,
+    loops: LoopMetrics,
     clock: Clock,
     url: str,
     admin_url: str,
@@ -237,13 +250,17 @@ async def _started(
     """Put the parts together and start those that run beside the edge; `stack` stops them."""
     readiness = Readiness(clock.monotonic)
     readiness.require(_RUNNING)
-    metrics = NodeMetrics()
-    loops = LoopMetrics(metrics.registry, clock.now_seconds)
-    suspects = len(await store.sessions((Phase.SUSPECT,)))
-    metrics.gauge("aioum_suspect_sessions", "Sessions that were suspect at the start", lambda: suspects)
+    suspects = SuspectCount(store, settings.watch_interval_seconds, loops.of("suspects"))
+    await suspects.look()
+    metrics.gauge("aioum_suspect_sessions", "Sessions that are suspect", lambda: suspects.value)
     signing = await stack.enter_async_context(
         opened_signers(
-            settings, offering.identity, offering.chain.domain, readiness, on_failure=metrics.signer_failed
+            settings,
+            offering.identity,
+            offering.chain.domain,
+            readiness,
+            on_failure=metrics.signer_failed,
+            observer_of=loops.of,
         )
     )
     settle_loop = SettleLoop(
@@ -291,9 +308,10 @@ async def _started(
         interval_seconds=settings.watch_interval_seconds,
         now_ms=clock.now_ms,
         on_change=settle_loop.wake,
+        on_read=settle_loop.saw,
         on_look=lambda: readiness.met(_CHAIN, for_seconds=settings.chain_silence_seconds),
         on_return=chain_is_back,
-        observer=loops.of("watch"),
+        observer=loops.watch(),
     )
     edge = build_edge(
         settings=settings,
@@ -342,27 +360,25 @@ async def _started(
     readiness.met(_CHAIN, for_seconds=settings.chain_silence_seconds)
     metrics.gauge("aioum_store_steps_waiting", "Writes that wait for the store", lambda: store.waiting_steps)
     sends = sending.exclusive(together(settle_loop.run, dispute_loop.run))
-    parts = [watcher.run, sends, retention.run, *signing.loops]
+    storing = StoreWatch(store, loops.of("store"))
+    readiness.require_while(STORE, storing.holds)
+    balance = BalanceWatch(offering.chain, sender.signer.address, loops.of("balance"))
+    metrics.gauge("aioum_account_balance_wei", "What the sending account holds for gas", lambda: balance.wei)
+    for queue, waiting in offering.queues.items():
+        metrics.queue(queue, waiting)
+    metrics.queue("signer", signing.waiting)
+    metrics.queue("settlement", lambda: settle_loop.waiting)
+    parts = [watcher.run, sends, retention.run, suspects.run, storing.run, balance.run, *signing.loops]
     if log_loop is not None:
         parts.append(log_loop.run)
     if is_shared(settings):
-        silence_seconds = settings.process_silence_seconds
-        takeover = TakeoverLoop(
-            store=store,
-            interval_seconds=silence_seconds / 3,
-            now_ms=clock.now_ms,
-            on_look=lambda: readiness.met(_STORE, for_seconds=silence_seconds),
-            observer=loops.of("takeover"),
-        )
-        await takeover.run_once()
+        takeover = await started_takeover(settings, store, clock.now_ms, readiness, loops.of("takeover"))
         parts.append(takeover.run)
         metrics.gauge("aioum_sending", "1 where this process sends transactions", sending.is_held)
         metrics.gauge(
             "aioum_calls_taken_over", "Calls of dead processes, recorded here", lambda: takeover.taken
         )
-    supervisor = asyncio.create_task(_supervise(*parts))
-    supervisor.add_done_callback(lambda task: _supervision_ended(task, readiness))
-    stack.push_async_callback(_stop, supervisor)
+    supervisor = await stack.enter_async_context(supervised(parts, lambda: readiness.unmet(_RUNNING)))
     stack.push_async_callback(edge.calls.drain, settings.shutdown_seconds)
     return RunningNode(
         url,
@@ -377,21 +393,3 @@ async def _started(
         readiness,
         supervisor,
     )
-
-
-async def _supervise(*parts: Callable[[], Coroutine[None, None, None]]) -> None:
-    async with asyncio.TaskGroup() as group:
-        for part in parts:
-            group.create_task(part())
-
-
-def _supervision_ended(task: asyncio.Task[None], readiness: Readiness) -> None:
-    readiness.unmet(_RUNNING)
-    if not task.cancelled() and (error := task.exception()) is not None:
-        _log.critical("node-part-failed", exc_info=error)
-
-
-async def _stop(supervisor: asyncio.Task[None]) -> None:
-    supervisor.cancel()
-    with suppress(asyncio.CancelledError):
-        await supervisor

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from contextvars import copy_context
 from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
@@ -49,6 +50,10 @@ class CallObserver(Protocol):
 
     def call_recorded(self, tool_id: str, outcome: str, seconds: float) -> None:
         """Args: tool_id: of a card, or UNKNOWN_TOOL; outcome: `ok` or the failure's code."""
+        ...
+
+    def call_broke(self) -> None:
+        """A bug ended a call that was being served."""
         ...
 
 
@@ -184,7 +189,7 @@ class PaidCalls:
 
         Calls that wait for their turn are refused: nothing of them was kept.
         """
-        self.stop_waiting()
+        self._turns.stop()
         tasks = [flight.task for flight in self._flights.values()]
         if not tasks:
             return
@@ -192,10 +197,6 @@ class PaidCalls:
         for task in late:
             task.cancel()
         await asyncio.gather(*late, return_exceptions=True)
-
-    def stop_waiting(self) -> None:
-        """Refuse the calls that wait for their turn, from now on."""
-        self._turns.stop()
 
     async def _is_early(self, channel_id: ChannelId, envelope: Envelope) -> bool:
         """Before any limit or signature: is it the seat's turn, soon or now, or was this asked before?
@@ -244,9 +245,11 @@ class PaidCalls:
     def _start(self, key: _FlightKey, context: SessionContext, plan: Plan) -> _Flight:
         if len(self._flights) >= self._limits.max_concurrent_calls:
             raise Refused("the node runs as many calls as it can", code="node-busy")
-        task = asyncio.create_task(self._fly(context, plan))
+        # What is logged during the flight, and of its end, names session and call.
+        names = copy_context()
+        task = asyncio.create_task(self._fly(context, plan), context=names)
         # Called before anybody who waits for the task goes on: who looks then finds no flight that is over.
-        task.add_done_callback(lambda done: self._landed(key, done))
+        task.add_done_callback(lambda done: self._landed(key, done), context=names)
         flight = self._flights[key] = _Flight(task, plan.request.amount)
         return flight
 
@@ -257,13 +260,15 @@ class PaidCalls:
         error = task.exception()
         if error is not None and not isinstance(error, AioumError):
             # Whoever waits gets it too; nobody may wait any more.
-            _log.error("call-broke", channel=to_hex(key[0]), exc_info=error)
+            self._observer.call_broke()
+            _log.error("call-broke", exc_info=error)
 
     async def _fly(self, context: SessionContext, plan: Plan) -> Served:
         channel_id = context.facts.channel_id
+        # For whatever is logged on the way, by tools too: this context is the flight's own.
+        bind_contextvars(channel=to_hex(channel_id))
         step = await self._store.admit(channel_id, plan.request, self._now_ms())
-        # For whatever is logged on the way, by tools too: a flight is a task, and this context its own.
-        bind_contextvars(channel=to_hex(channel_id), call=step.call.index)
+        bind_contextvars(call=step.call.index)
         if isinstance(step, Admitted):
             # Durable: intent, voucher and envelope, and the seat's head moved. After a crash here the call is
             # recorded as interrupted, never run.

@@ -10,7 +10,8 @@ import jsonschema_rs
 
 from aioum.core.canonical import parse_json
 from aioum.core.card import MAX_CARD_BYTES, Card, Tool, parse_card
-from aioum.core.errors import ConfigError, InvalidInput, Refused
+from aioum.core.errors import AioumError, ConfigError, InvalidInput, Refused
+from aioum.core.hashing import keccak256
 from aioum.core.types import Bytes32
 from aioum.core.wire import JsonObject
 from aioum_node.store.port import CardStore
@@ -84,11 +85,22 @@ class Cards:
         self.current = current
 
     async def offer(self, descriptor_hash: Bytes32) -> Offer:
-        """The card of that hash. Raises Refused `card-unknown`."""
+        """The card of that hash.
+
+        Raises:
+            Refused: `card-unknown`.
+            AioumError: `card-damaged`, the store has other bytes than the node once offered; or the store's.
+        """
         offer = self._offers.get(descriptor_hash)
         if offer is None:
             canonical = await self._store.card(descriptor_hash)
             if canonical is None:
                 raise Refused("the node never offered a card of this hash", code="card-unknown")
+            if keccak256(canonical) != descriptor_hash:
+                raise AioumError(
+                    "the stored card has another hash than it is stored under",
+                    code="card-damaged",
+                    hint="restore the store from a backup",
+                )
             offer = self._offers[descriptor_hash] = Offer.of(descriptor_hash, canonical)
         return offer

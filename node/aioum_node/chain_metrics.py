@@ -36,12 +36,21 @@ class LoopMetrics:
             ("loop",),
             registry=registry,
         )
+        self._reorganizations = Counter(
+            "aioum_reorganizations",
+            "Looks at the chain that did not find any more what an earlier one had found",
+            registry=registry,
+        )
 
     def of(self, loop: str) -> OneLoopMetrics:
         """The observer of one loop; its series exist from now on."""
         return OneLoopMetrics(
             self._rounds.labels(loop), self._failures, self._last.labels(loop), loop, self._now_seconds
         )
+
+    def watch(self) -> WatchMetrics:
+        """The observer of the loop that watches the chain."""
+        return WatchMetrics(self.of("watch"), self._reorganizations)
 
 
 class OneLoopMetrics:
@@ -64,6 +73,19 @@ class OneLoopMetrics:
     def round_failed(self, code: str) -> None:
         """See `LoopObserver`."""
         self._failures.labels(self._loop, code).inc()
+
+
+class WatchMetrics:
+    """A `WatchObserver` that counts."""
+
+    def __init__(self, rounds: OneLoopMetrics, reorganizations: Counter) -> None:
+        self.round_done = rounds.round_done
+        self.round_failed = rounds.round_failed
+        self._reorganizations = reorganizations
+
+    def reorganized(self) -> None:
+        """See `WatchObserver`."""
+        self._reorganizations.inc()
 
 
 class TransactionMetrics:

@@ -25,6 +25,7 @@ from aioum_node.limits.addresses import ProxyTrust
 from aioum_node.limits.connections import ConnectionLimits, Gate
 from aioum_node.limits.rates import Rate, TokenBuckets
 from aioum_node.limits.requests import MeteredSignatures, request_limits
+from aioum_node.limits.slots import Slots
 from aioum_node.log.reader import LogReader
 from aioum_node.metrics import NodeMetrics
 from aioum_node.openings import OpeningPolicy, Openings
@@ -60,6 +61,7 @@ class Edge:
     sessions: Sessions
     gate: Gate
     openings: Openings
+    reads: Slots
 
 
 def build_edge(
@@ -190,6 +192,9 @@ def build_edge(
         retry_after_seconds=settings.retry_after_seconds,
         now_seconds=clock.now_seconds,
     )
+    reads = Slots(
+        settings.max_concurrent_reads, settings.max_reads_per_session, what="reads", code="too-many-reads"
+    )
     session_routes = SessionRoutes(
         store=store,
         sessions=sessions,
@@ -197,6 +202,7 @@ def build_edge(
         settle=settle,
         sign=sign,
         metrics=metrics,
+        slots=reads,
         page_calls=settings.page_calls,
         page_bytes=settings.page_bytes,
         body_timeout_seconds=settings.body_timeout_seconds,
@@ -213,12 +219,14 @@ def build_edge(
         tool_routes,
         session_routes,
         LogRoutes(log),
+        refused=metrics.refused,
         max_request_bytes=settings.max_request_bytes,
     )
     gate = _guarded(public, settings, metrics, clock)
     metrics.gauge("aioum_connections", "Open connections of the public port", lambda: gate.connections)
     metrics.gauge("aioum_openings_in_flight", "Openings being looked up", lambda: openings.in_flight)
-    return Edge(public, admin_application(service_routes, metrics), calls, sessions, gate, openings)
+    metrics.gauge("aioum_reads_in_flight", "Reads of sessions, until they are sent", lambda: reads.taken)
+    return Edge(public, admin_application(service_routes, metrics), calls, sessions, gate, openings, reads)
 
 
 def _guarded(public: web.Application, settings: Settings, metrics: NodeMetrics, clock: Clock) -> Gate:

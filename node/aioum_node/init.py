@@ -3,26 +3,29 @@
 from __future__ import annotations
 
 import json
+import secrets
 import shutil
 import sys
+import tomllib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from aioum.core.errors import ConfigError, InvalidInput
 from aioum.core.signing import LocalKey
 from aioum.core.types import Address
-from aioum_node.keys.identity import create_operator
+from aioum_node.keys.identity import create_operator, write_private
 from aioum_node.settings import CONFIG_FILE, Settings
 
 TOOLS_FOLDER: Final = "tools"
 STARTER_MODULE: Final = "starter_tools"
+ADMIN_TOKEN_FILE: Final = Path("admin.token")
 MAX_KEY_CHARACTERS: Final = 1_000
 
 _CONFIG: Final = """\
 # Settings of this node; flags and AIOUM_* variables win over them. `aioum-node settings` shows all.
 service_name = {service_name}
-{deployment}
+{files}
 # Folders that Python tools are imported from, and the tools: Python functions, commands, HTTP services.
 python_path = ["{folder}"]
 
@@ -88,10 +91,11 @@ def init_node(
     """Make a node's folder. Nothing that exists is replaced.
 
     Args:
-        settings: name the folder, the service and the key files.
+        settings: name the folder, the service, the key files and the file of the admin port's token.
         key: the operator's; None makes a fresh one.
         deployment_file: written into the configuration; None leaves the running devnet's.
         template: a folder with a `node.toml` and what it needs, copied instead of the usual beginning.
+            Where it names a file of the admin port's token, none is made.
 
     Raises:
         ConfigError: `node-exists`, `template-invalid`, and those of `create_operator`.
@@ -101,20 +105,39 @@ def init_node(
         raise ConfigError(
             f"{config_file} exists already", code="node-exists", hint="choose another folder with --dir"
         )
-    if template is not None and not (template / CONFIG_FILE).is_file():
-        raise ConfigError(f"{template} has no {CONFIG_FILE}", code="template-invalid")
+    named = {} if template is None else _settings_of(template)
     settings.node_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     operator = create_operator(settings, key)
-    deployment = ""
+    files = ""
     if deployment_file is not None:
-        deployment = f"deployment_file = {_quoted(str(deployment_file.resolve()))}\n"
-    config = _starter(settings, deployment) if template is None else _copied(settings, template, deployment)
+        files += f"deployment_file = {_quoted(str(deployment_file.resolve()))}\n"
+    if "admin_token_file" not in named:
+        files += f"admin_token_file = {_quoted(str(_create_admin_token(settings)))}\n"
+    config = _starter(settings, files) if template is None else _copied(settings, template, files)
     # Last: a folder with this file is complete.
     config_file.write_text(config, encoding="utf-8")
     return NewNode(settings.node_dir, config_file, operator.address)
 
 
-def _starter(settings: Settings, deployment: str) -> str:
+def _settings_of(template: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads((template / CONFIG_FILE).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ConfigError(
+            f"{template} has no {CONFIG_FILE} that can be read", code="template-invalid"
+        ) from error
+
+
+def _create_admin_token(settings: Settings) -> Path:
+    """Make the token that the admin port asks for, where there is none; the file as settings name it."""
+    file = settings.admin_token_file or ADMIN_TOKEN_FILE
+    path = settings.path(file)
+    if not path.exists():
+        write_private(path, secrets.token_urlsafe(32).encode() + b"\n")
+    return file
+
+
+def _starter(settings: Settings, files: str) -> str:
     tools = settings.node_dir / TOOLS_FOLDER
     tools.mkdir(exist_ok=True)
     starter = tools / f"{STARTER_MODULE}.py"
@@ -122,13 +145,13 @@ def _starter(settings: Settings, deployment: str) -> str:
         starter.write_text(_TOOLS, encoding="utf-8")
     return _CONFIG.format(
         service_name=_quoted(settings.service_name),
-        deployment=deployment,
+        files=files,
         folder=TOOLS_FOLDER,
         module=STARTER_MODULE,
     )
 
 
-def _copied(settings: Settings, template: Path, deployment: str) -> str:
+def _copied(settings: Settings, template: Path, files: str) -> str:
     for source in sorted(template.rglob("*")):
         relative = source.relative_to(template)
         hidden = any(part.startswith((".", "__")) for part in relative.parts)
@@ -136,7 +159,7 @@ def _copied(settings: Settings, template: Path, deployment: str) -> str:
         if source.is_file() and not hidden and relative != Path(CONFIG_FILE) and not target.exists():
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(source, target)
-    return deployment + (template / CONFIG_FILE).read_text(encoding="utf-8")
+    return files + (template / CONFIG_FILE).read_text(encoding="utf-8")
 
 
 def read_key(source: str) -> LocalKey:

@@ -11,6 +11,7 @@ from typing import Final, Protocol
 import structlog
 
 from aioum.core.errors import AioumError
+from aioum_node.loops import LoopObserver, Unobserved
 
 _RENEWALS_PER_LEASE: Final = 5
 
@@ -50,12 +51,20 @@ class LeaseKeeper:
         leases: of this process.
         name: what the work is.
         monotonic: seconds of a clock that never goes back.
+        observer: told of each time that the lease was asked for; another process may have it.
     """
 
-    def __init__(self, leases: Leases, name: str, monotonic: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        leases: Leases,
+        name: str,
+        monotonic: Callable[[], float],
+        observer: LoopObserver | None = None,
+    ) -> None:
         self._leases = leases
         self._name = name
         self._monotonic = monotonic
+        self._observer = observer or Unobserved()
         self._lease: Lease | None = None
         self._until = 0.0
 
@@ -133,8 +142,10 @@ class LeaseKeeper:
         except AioumError as error:
             # The database is away. What was held is still held, until its time is over.
             _log.warning("lease-renewal-failed", lease=self._name, code=error.code)
+            self._observer.round_failed(error.code)
             self._lease = self.lease
             return self._lease is not None
+        self._observer.round_done()
         if former not in (None, lease):
             lease = None
         self._lease = lease

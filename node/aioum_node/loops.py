@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Callable
+from typing import Protocol, TypeAlias
 
 
 class LoopObserver(Protocol):
@@ -25,3 +26,12 @@ class Unobserved:
 
     def round_failed(self, code: str) -> None:
         """See `LoopObserver`."""
+
+
+ObserverOf: TypeAlias = Callable[[str], LoopObserver]
+"""Who is told of the loop with this name."""
+
+
+def unobserved(loop: str) -> LoopObserver:
+    """Nobody is told of any loop."""
+    return Unobserved()

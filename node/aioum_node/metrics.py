@@ -51,12 +51,19 @@ class NodeMetrics:
         self._waiting = Gauge(
             "aioum_calls_waiting", "Signed calls that wait for an earlier one", registry=self.registry
         )
+        self._queues = Gauge(
+            "aioum_waiting", "What waits for its turn, by queue", ("queue",), registry=self.registry
+        )
         self._ready = Gauge("aioum_ready", "1 where the node takes calls", registry=self.registry)
 
     def call_recorded(self, tool_id: str, outcome: str, seconds: float) -> None:
         """See `calls.CallObserver`."""
         self._calls.labels(tool_id, outcome).inc()
         self._seconds.labels(tool_id).observe(seconds)
+
+    def call_broke(self) -> None:
+        """See `calls.CallObserver`."""
+        self._refusals.labels("call-broke").inc()
 
     def refused(self, code: str) -> None:
         """A request was refused with a reason code of ours."""
@@ -88,7 +95,11 @@ class NodeMetrics:
         self._waiting.set_function(waiting)
         self._ready.set_function(lambda: float(ready()))
 
-    def gauge(self, name: str, meaning: str, read: Callable[[], int]) -> None:
+    def queue(self, name: str, waiting: Callable[[], int]) -> None:
+        """A queue; how much waits in it is read at each scrape."""
+        self._queues.labels(name).set_function(waiting)
+
+    def gauge(self, name: str, meaning: str, read: Callable[[], float]) -> None:
         """A number that is read at each scrape."""
         Gauge(name, meaning, registry=self.registry).set_function(read)
 

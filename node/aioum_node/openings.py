@@ -17,7 +17,7 @@ from aioum.core.types import ZERO_ADDRESS, ZERO_BYTES32, Address, Bytes32, Chann
 from aioum.core.wire import Credential
 from aioum_node.access import ClientSignatures
 from aioum_node.cards import Cards
-from aioum_node.limits.openings import LookupSlots
+from aioum_node.limits.slots import Slots
 from aioum_node.restored.start import suspect_at_opening
 from aioum_node.rosters import accepted_keys, require_roster
 from aioum_node.sessions import SessionContext, Sessions
@@ -114,12 +114,14 @@ class Openings:
         self._policy = policy
         self._on_adopted = on_adopted
         self._now_ms = now_ms
-        self._slots = LookupSlots(policy.max_concurrent, policy.max_per_address)
+        self._slots = Slots(
+            policy.max_concurrent, policy.max_per_address, what="openings", code="too-many-openings"
+        )
 
     @property
     def in_flight(self) -> int:
         """Openings and top-ups that are being looked up."""
-        return self._slots.running
+        return self._slots.taken
 
     async def adopt(self, credential: Credential, client: str | None = None) -> SessionContext:
         """Take over the session that a credential's transaction opened, once it is final.

@@ -15,6 +15,7 @@ class Readiness:
     def __init__(self, monotonic: Callable[[], float]) -> None:
         self._monotonic = monotonic
         self._until: dict[str, float | None] = {}
+        self._looks: dict[str, Callable[[], bool]] = {}
 
     def require(self, name: str) -> None:
         """Name a condition; it is unmet until `met`."""
@@ -28,7 +29,12 @@ class Readiness:
         """A condition no longer holds."""
         self._until[name] = 0.0
 
+    def require_while(self, name: str, holds: Callable[[], bool]) -> None:
+        """A condition that is looked at whenever somebody asks, beside what was said of it."""
+        self._looks[name] = holds
+
     def missing(self) -> list[str]:
         """The unmet conditions, sorted."""
         now = self._monotonic()
-        return sorted(name for name, until in self._until.items() if until is not None and until <= now)
+        over = {name for name, until in self._until.items() if until is not None and until <= now}
+        return sorted(over | {name for name, holds in self._looks.items() if not holds()})

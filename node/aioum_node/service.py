@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import importlib
 import json
 import os
@@ -22,6 +21,7 @@ from aioum_node.upstream.command import CommandLimits, CommandUpstream
 from aioum_node.upstream.function import FunctionUpstream
 from aioum_node.upstream.http import HttpUpstream
 from aioum_node.upstream.port import Upstream
+from aioum_node.upstream.queues import WatchedSemaphore
 from aioum_node.upstream.threads import FunctionThreads
 from aioum_node.upstream.wasm import WasmUpstream
 
@@ -49,11 +49,29 @@ class ServiceTool:
 
 
 class ToolBox:
-    """All tools of a node by id, and what they share. `async with` closes their connections and threads."""
+    """All tools of a node by id, and what they share. `async with` closes their connections and threads.
 
-    def __init__(self, tools: Mapping[str, ServiceTool], threads: FunctionThreads) -> None:
+    Attributes:
+        queues: how many calls wait for what tools share, by the setting that limits it; read at any time.
+    """
+
+    def __init__(
+        self,
+        tools: Mapping[str, ServiceTool],
+        threads: FunctionThreads,
+        commands: WatchedSemaphore,
+        modules: WatchedSemaphore,
+    ) -> None:
         self.tools = tools
         self._threads = threads
+        upstreams = [tool.upstream for tool in tools.values()]
+        web = [upstream for upstream in upstreams if isinstance(upstream, HttpUpstream)]
+        self.queues: Mapping[str, Callable[[], int]] = {
+            "function_threads": lambda: threads.waiting,
+            "command_runs": lambda: commands.waiting,
+            "wasm_processes": lambda: modules.waiting,
+            "upstream_connections": lambda: sum(upstream.waiting for upstream in web),
+        }
 
     async def __aenter__(self) -> Self:
         return self
@@ -80,11 +98,11 @@ def load_tools(settings: Settings, functions: Sequence[ToolFunction] = ()) -> To
         if text not in sys.path:
             sys.path.insert(0, text)
     loaded: dict[str, ServiceTool] = {}
-    processes, commands = asyncio.Semaphore(settings.wasm_processes), asyncio.Semaphore(settings.command_runs)
+    modules, commands = WatchedSemaphore(settings.wasm_processes), WatchedSemaphore(settings.command_runs)
     named = [(function, ToolSettings(python=function.__module__)) for function in functions]
     for entry in settings.tools:
         if entry.wasm is not None:
-            _add(loaded, _wasm_tool(entry, entry.wasm, settings, processes))
+            _add(loaded, _wasm_tool(entry, entry.wasm, settings, modules))
         elif entry.python is None:
             _add(loaded, _foreign_tool(entry, settings, commands))
         else:
@@ -93,7 +111,7 @@ def load_tools(settings: Settings, functions: Sequence[ToolFunction] = ()) -> To
         _add(loaded, _function_tool(function, entry, settings, threads))
     if not loaded:
         raise ConfigError("the configuration names no tool", code="no-tools", hint="add a [[tools]] table")
-    return ToolBox(loaded, threads)
+    return ToolBox(loaded, threads, commands, modules)
 
 
 def _add(tools: dict[str, ServiceTool], tool: ServiceTool) -> None:
@@ -148,7 +166,7 @@ def _function_tool(
     )
 
 
-def _foreign_tool(entry: ToolSettings, settings: Settings, commands: asyncio.Semaphore) -> ServiceTool:
+def _foreign_tool(entry: ToolSettings, settings: Settings, commands: WatchedSemaphore) -> ServiceTool:
     tool_id, price = _id_and_price(entry)
     if entry.command:
         upstream = _command(entry, tool_id, settings, commands)
@@ -166,7 +184,7 @@ def _foreign_tool(entry: ToolSettings, settings: Settings, commands: asyncio.Sem
 
 
 def _wasm_tool(
-    entry: ToolSettings, file: Path, settings: Settings, processes: asyncio.Semaphore
+    entry: ToolSettings, file: Path, settings: Settings, processes: WatchedSemaphore
 ) -> ServiceTool:
     require_wasm()
     tool_id, price = _id_and_price(entry)
@@ -203,7 +221,7 @@ def _id_and_price(entry: ToolSettings) -> tuple[str, str | int]:
     return entry.id, entry.price
 
 
-def _command(entry: ToolSettings, tool_id: str, settings: Settings, commands: asyncio.Semaphore) -> Upstream:
+def _command(entry: ToolSettings, tool_id: str, settings: Settings, commands: WatchedSemaphore) -> Upstream:
     passed = {name: os.environ[name] for name in entry.pass_environment if name in os.environ}
     secret = _secrets(entry.environment_from_files, tool_id, settings)
     return CommandUpstream(

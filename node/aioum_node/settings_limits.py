@@ -21,7 +21,7 @@ class LimitSettings(BaseSettings):
 
     admin_token_file: Path | None = Field(
         None,
-        description="file with the token that the admin port asks for, mode 0600; "
+        description="file with the token that the admin port asks for, mode 0600; init makes one; "
         "needed where admin_host is not a loopback address",
     )
     trusted_proxies: Annotated[tuple[str, ...], AfterValidator(_networks)] = Field(
@@ -67,6 +67,12 @@ class LimitSettings(BaseSettings):
     )
     max_openings_per_address: Annotated[int, Field(ge=1)] = Field(
         4, description="openings and top-ups of one address that are looked up at once"
+    )
+    max_concurrent_reads: Annotated[int, Field(ge=1)] = Field(
+        32, description="reads of sessions that are being sent; further ones are answered with 503"
+    )
+    max_reads_per_session: Annotated[int, Field(ge=1)] = Field(
+        4, description="reads of one session that are being sent; further ones are answered with 503"
     )
     command_runs: Annotated[int, Field(ge=1, le=10_000)] = Field(
         64, description="command tools running at once; others wait within their timeouts"

@@ -20,6 +20,7 @@ from aioum.log.publish import CheckpointRegister
 from aioum_node.fsck import Report, check_whole
 from aioum_node.leases import Lease, LeaseKeeper
 from aioum_node.log.shared import SharedLog
+from aioum_node.loops import ObserverOf, unobserved
 from aioum_node.restored.watermark import Watermark
 from aioum_node.secret_files import read_secret
 from aioum_node.settings import Settings
@@ -48,6 +49,19 @@ class NodeStore(Store, IncarnationStore, Protocol):
     @property
     def waiting_steps(self) -> int:
         """Writes that wait or are under way."""
+        ...
+
+    @property
+    def failure(self) -> AioumError | None:
+        """Why nothing durable can be written or told, as the last step found; None once one succeeded."""
+        ...
+
+    async def check(self) -> None:
+        """Make a small durable step, which changes nothing.
+
+        Raises:
+            AioumError: `store-failed`; with PostgreSQL also `store-older` and `watermark-failed`.
+        """
         ...
 
     async def agreed_secret(self, own: bytes) -> bytes:
@@ -92,13 +106,16 @@ def is_shared(settings: Settings) -> bool:
 
 
 @asynccontextmanager
-async def opened_store(settings: Settings, limits: Limits, watermark: Watermark) -> AsyncIterator[NodeStore]:
+async def opened_store(
+    settings: Settings, limits: Limits, watermark: Watermark, observer_of: ObserverOf = unobserved
+) -> AsyncIterator[NodeStore]:
     """The store that the settings name.
 
     Args:
         settings: name it.
         limits: bounds of every session.
         watermark: what the store was answered from is made known there.
+        observer_of: names who is told how the loop of the store fares, where it has one.
 
     Raises:
         ConfigError: `store-locked`, `store-foreign`, `store-too-new`; with PostgreSQL also
@@ -110,7 +127,7 @@ async def opened_store(settings: Settings, limits: Limits, watermark: Watermark)
         settings.node_dir.mkdir(parents=True, exist_ok=True)
         # A watermark is one process's: those that share a store have a folder each.
         with store_lock(settings.node_dir / _FOLDER_LOCK):
-            async with postgres_store(settings, limits, watermark) as shared:
+            async with postgres_store(settings, limits, watermark, observer_of) as shared:
                 yield shared
         return
     async with SqliteStore(
@@ -122,7 +139,12 @@ async def opened_store(settings: Settings, limits: Limits, watermark: Watermark)
         yield own
 
 
-def postgres_store(settings: Settings, limits: Limits, watermark: Watermark | None = None) -> PostgresStore:
+def postgres_store(
+    settings: Settings,
+    limits: Limits,
+    watermark: Watermark | None = None,
+    observer_of: ObserverOf = unobserved,
+) -> PostgresStore:
     """The store in the PostgreSQL database that the settings name, not connected yet.
 
     Raises:
@@ -146,6 +168,7 @@ def postgres_store(settings: Settings, limits: Limits, watermark: Watermark | No
         silence_seconds=settings.process_silence_seconds,
         former=_former(watermark),
         cover=watermark.cover,
+        observer=observer_of("processes"),
     )
 
 
@@ -219,12 +242,15 @@ class Sending:
 
 
 @asynccontextmanager
-async def opened_sending(settings: Settings, store: NodeStore | None = None) -> AsyncIterator[Sending]:
+async def opened_sending(
+    settings: Settings, store: NodeStore | None = None, observer_of: ObserverOf = unobserved
+) -> AsyncIterator[Sending]:
     """The journal that the settings name, and with PostgreSQL the lease to send.
 
     Args:
         settings: name it.
         store: already opened; None opens it where it is needed.
+        observer_of: names who is told how the loop of the lease fares, where there is one.
 
     Raises:
         ConfigError, AioumError: as `opened_store`.
@@ -243,7 +269,7 @@ async def opened_sending(settings: Settings, store: NodeStore | None = None) -> 
     async with AsyncExitStack() as stack:
         if not isinstance(store, PostgresStore):
             store = await stack.enter_async_context(postgres_store(settings, Limits()))
-        keeper = LeaseKeeper(store.leases, _SENDING, time.monotonic)
+        keeper = LeaseKeeper(store.leases, _SENDING, time.monotonic, observer_of("lease"))
         yield Sending(store.journal(lambda: keeper.lease), keeper)
 
 

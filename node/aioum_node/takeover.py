@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from typing import Final
 
 import structlog
 
 from aioum.core.errors import AioumError
 from aioum_node.interrupted_calls import recover_interrupted
 from aioum_node.loops import LoopObserver, Unobserved
+from aioum_node.readiness import Readiness
+from aioum_node.settings import Settings
 from aioum_node.store.port import Store
+
+STORE: Final = "store"
+"""Names the readiness condition that the store takes and gives what it is asked to."""
 
 _log = structlog.get_logger(__name__)
 
@@ -75,3 +81,27 @@ class TakeoverLoop:
             self.taken += taken
             _log.warning("calls-taken-over", calls=taken)
         return taken
+
+
+async def started_takeover(
+    settings: Settings,
+    store: Store,
+    now_ms: Callable[[], int],
+    readiness: Readiness,
+    observer: LoopObserver,
+) -> TakeoverLoop:
+    """The loop, after its first look. A store that it cannot look at for a while is not ready.
+
+    Raises:
+        AioumError: `store-failed`.
+    """
+    silence_seconds = settings.process_silence_seconds
+    takeover = TakeoverLoop(
+        store=store,
+        interval_seconds=silence_seconds / 3,
+        now_ms=now_ms,
+        on_look=lambda: readiness.met(STORE, for_seconds=silence_seconds),
+        observer=observer,
+    )
+    await takeover.run_once()
+    return takeover

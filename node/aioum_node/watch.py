@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Final
+from typing import Final, Protocol
 
 import structlog
 
@@ -16,7 +16,7 @@ from aioum.core.hextext import address_text, to_hex
 from aioum.core.ledger import Phase, SessionState, finalize
 from aioum.core.types import Bytes32, ChannelId
 from aioum_node.loops import LoopObserver, Unobserved
-from aioum_node.settlement.rules import observed
+from aioum_node.settlement.rules import ChainView, observed
 from aioum_node.store.port import Store, StoredSession
 
 _LIVING: Final = (Phase.OPEN, Phase.SEALED, Phase.SUSPECT)
@@ -25,10 +25,26 @@ _WINDOW_BLOCKS: Final = 32
 # A position that is a little old costs the next process a little longer scan, and this one no write a block.
 _BLOCKS_PER_POSITION: Final = 16
 _CONCURRENT_READS: Final = 8
+_CHANNELS_TOLD: Final = 16
 
 _log = structlog.get_logger(__name__)
 
 _EventKey = tuple[Bytes32, Bytes32, int]
+
+
+class WatchObserver(LoopObserver, Protocol):
+    """Told about the watcher's looks."""
+
+    def reorganized(self) -> None:
+        """What an earlier look had found is not on the chain any more."""
+        ...
+
+
+class Unwatched(Unobserved):
+    """Tells nobody."""
+
+    def reorganized(self) -> None:
+        """See `WatchObserver`."""
 
 
 class ChainWatcher:
@@ -44,9 +60,10 @@ class ChainWatcher:
         interval_seconds: pause between looks.
         now_ms: unix milliseconds.
         on_change: told the channel of every session that was changed here.
+        on_read: told how each channel that was read looks now; None is of one that is final.
         on_look: told after every look of `run` that came to its end.
         on_return: told after the first such look behind one that failed.
-        observer: told how the looks of `run` fare.
+        observer: told how the looks of `run` fare, and of reorganizations.
     """
 
     def __init__(
@@ -58,9 +75,10 @@ class ChainWatcher:
         interval_seconds: float,
         now_ms: Callable[[], int],
         on_change: Callable[[ChannelId], None] = lambda channel_id: None,
+        on_read: Callable[[ChannelId, ChainView | None], None] = lambda channel_id, view: None,
         on_look: Callable[[], None] = lambda: None,
         on_return: Callable[[], None] = lambda: None,
-        observer: LoopObserver | None = None,
+        observer: WatchObserver | None = None,
     ) -> None:
         self._store = store
         self._chain = chain
@@ -68,14 +86,16 @@ class ChainWatcher:
         self._interval_seconds = interval_seconds
         self._now_ms = now_ms
         self._on_change = on_change
+        self._on_read = on_read
         self._on_look = on_look
         self._on_return = on_return
-        self._observer = observer or Unobserved()
+        self._observer = observer or Unwatched()
         # Another PaymentManager has another history, and a position of its own.
         self._name = f"payment-manager:{chain.chain_id}:{address_text(chain.payment_manager)}"
         self._seen: dict[_EventKey, ChainEvent] = {}
         self._not_final: dict[ChannelId, int] = {}
         self._has_looked = False
+        self._grace_period_seconds: int | None = None
         self._position: tuple[int, bytes] | None = None
         self._stored_number: int | None = None
 
@@ -99,26 +119,31 @@ class ChainWatcher:
             await asyncio.sleep(self._interval_seconds)
 
     async def look(self) -> None:
-        """Take over what happened since the last look.
+        """Take over what happened since the last look. One that fails has kept what it went through, as far
+        as that is final: the next one goes on there.
 
         Raises:
             ChainError: as `Chain`.
             AioumError: `store-failed`.
         """
         head = await self._chain.head()
+        # What lies behind it is read again with every look.
+        last_kept = max(self._chain.first_block, head.number - _WINDOW_BLOCKS - self._confirmations)
         first = await self._first_block(head)
         transactions: dict[ChannelId, Bytes32] = {}
         for start in range(first, head.number + 1, MAX_RANGE_BLOCKS):
             end = min(start + MAX_RANGE_BLOCKS - 1, head.number)
             events = await self._chain.events(start, end)
             await self._take_over(events, start, end, head, transactions)
+            if end < last_kept:
+                await self._remember(end)
         final = [
             channel_id for channel_id, number in self._not_final.items() if self._depth(number, head) <= 0
         ]
         await self._refresh_all(final, head, transactions)
         for channel_id in final:
             del self._not_final[channel_id]
-        await self._remember(head)
+        await self._remember(last_kept)
 
     async def refresh(
         self, channel_id: ChannelId, head: BlockRef, transaction_hash: Bytes32 | None = None
@@ -128,12 +153,17 @@ class ChainWatcher:
         Args:
             channel_id: unknown and final ones are left alone.
             head: the newest block.
-            transaction_hash: of the channel's newest event, where it is known.
+            transaction_hash: of the channel's finalization, where it is known.
         """
+        if self._grace_period_seconds is None:
+            self._grace_period_seconds = await self._chain.grace_period_seconds()
         is_first = True
         while True:
             stored = await self._store.session(channel_id)
-            if stored is None or stored.state.phase is Phase.FINAL or not self._is_ours(stored):
+            if stored is None or not self._is_ours(stored):
+                return
+            if stored.state.phase is Phase.FINAL:
+                self._on_read(channel_id, None)
                 return
             if not is_first:
                 # Seen after what the store holds: another process may have looked later than at `head`.
@@ -142,6 +172,7 @@ class ChainWatcher:
             final = newest
             if self._confirmations > 1:
                 final = await self._chain.session(channel_id, max(0, head.number - self._confirmations + 1))
+            self._on_read(channel_id, ChainView(head, newest, final, self._grace_period_seconds))
             if final is not None and final.is_finalized:
                 if transaction_hash is None:
                     transaction_hash = await finalizing_transaction(self._chain, final, head)
@@ -163,13 +194,27 @@ class ChainWatcher:
         self, before: SessionState, newest: ChainSession | None, final: ChainSession | None
     ) -> bool:
         """Store what was seen; False where another process stored what it saw meanwhile."""
+        became_suspect = False
 
         def observe(state: SessionState) -> SessionState:
+            nonlocal became_suspect
             if _chain_side(state) != _chain_side(before):
                 return state
-            return observed(state, newest=newest, final=final)
+            after = observed(state, newest=newest, final=final)
+            became_suspect = (state.phase, after.phase) == (Phase.OPEN, Phase.SUSPECT)
+            return after
 
         after = (await self._store.update(before.channel_id, observe, self._now_ms())).state
+        if became_suspect and newest is not None:
+            _log.error(
+                "chain-beyond-store",
+                channel=to_hex(before.channel_id),
+                anchored_calls=newest.call_count,
+                stored_calls=after.admitted,
+                captured=newest.settled,
+                spent=after.spent,
+                hint="aioum-node recover --from PACKAGE, or --abandon",
+            )
         self._on_change(before.channel_id)
         return _chain_side(after) == _chain_side(observed(before, newest=newest, final=final))
 
@@ -210,6 +255,7 @@ class ChainWatcher:
             found=None if block is None else to_hex(block.hash),
             effect="every open session is read again",
         )
+        self._observer.reorganized()
         self._stored_number = None
         return None
 
@@ -225,7 +271,8 @@ class ChainWatcher:
         changed: dict[ChannelId, int] = {}
         for key, event in found.items():
             if event.channel_id is not None:
-                transactions[event.channel_id] = event.transaction_hash
+                if event.name == "Finalized":
+                    transactions[event.channel_id] = event.transaction_hash
                 if key not in self._seen:
                     changed[event.channel_id] = event.block_number
         vanished = [
@@ -237,14 +284,27 @@ class ChainWatcher:
             and (event.block_number <= end or end == head.number)
         ]
         for key in vanished:
-            event = self._seen.pop(key)
-            if event.channel_id is not None:
+            channel_id = self._seen[key].channel_id
+            if channel_id is not None:
                 # Reorganized away: what it did is undone, or done elsewhere.
-                changed.setdefault(event.channel_id, head.number)
+                changed.setdefault(channel_id, head.number)
         await self._refresh_all(list(changed), head, transactions)
-        # Only now: had a read failed, the next look must find these events new.
+        # Only now: had a read failed, the next look must find the same events new, and the same ones gone.
+        if vanished:
+            self._tell_reorganized([self._seen.pop(key) for key in vanished], head)
         self._seen.update(found)
         self._not_final.update(changed)
+
+    def _tell_reorganized(self, gone: list[ChainEvent], head: BlockRef) -> None:
+        channels = sorted({to_hex(event.channel_id) for event in gone if event.channel_id is not None})
+        _log.warning(
+            "chain-reorganized",
+            block=min(event.block_number for event in gone),
+            head=head.number,
+            events=len(gone),
+            channels=channels[:_CHANNELS_TOLD],
+        )
+        self._observer.reorganized()
 
     async def _refresh_all(
         self, channel_ids: list[ChannelId], head: BlockRef, transactions: dict[ChannelId, Bytes32]
@@ -261,9 +321,7 @@ class ChainWatcher:
                 if isinstance(outcome, BaseException):
                     raise outcome
 
-    async def _remember(self, head: BlockRef) -> None:
-        window = _WINDOW_BLOCKS + self._confirmations
-        number = max(self._chain.first_block, head.number - window)
+    async def _remember(self, number: int) -> None:
         block = await self._chain.block(number)
         if block is None:
             return

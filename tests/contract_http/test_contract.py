@@ -27,18 +27,17 @@ from schemathesis.config import (
 from schemathesis.config._checks import NegativeDataRejectionConfig
 from schemathesis.engine import events, from_schema
 from schemathesis.hooks import GLOBAL_HOOK_DISPATCHER
-from yarl import URL
 
 from aioum.core.errors import ConfigError
 from aioum.core.payment import Voucher
 from aioum.core.signing import LocalKey
 from aioum.core.suspicion import suspect
-from aioum.core.types import ZERO_BYTES32, ChannelId
+from aioum.core.types import ChannelId
 from aioum.core.wire import Credential
 from aioum.devnet.anvil import find_anvil
 from aioum_node.api.openapi import OPENAPI_PATH, openapi_document
 from aioum_node.app import RunningNode
-from tests.contract_http.conformance import faults, path_of, statuses_of
+from tests.contract_http.conformance import statuses_of
 from tests.contract_http.live import (
     BODY_TIMEOUT_SECONDS,
     MAX_REQUEST_BYTES,
@@ -47,9 +46,12 @@ from tests.contract_http.live import (
     running_world,
 )
 from tests.contract_http.paying import TOOL_PATH, PayingHook, Purse
+from tests.contract_http.refused_early import MAX_CONNECTIONS, paths_of_a_damaged_node, said_beside
+from tests.contract_http.watched import Watched
 from tests.integration.chain.faulty_endpoint import Fault
-from tests.integration.node.edge_client import Buyer, Opened, Reply
-from tests.pens import ROSTER, Pen
+from tests.integration.node.edge_client import Opened, Reply
+from tests.pens import Pen
+from tests.tools import missing
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
 
@@ -58,37 +60,6 @@ PAID_EXAMPLES = 150
 STRANGER = LocalKey(b"\x05" * 32)
 # A request may be refused for what no schema says: it was not paid, or the session is not here.
 REFUSALS = ["401", "402", "403", "404", "409", "410"]
-
-
-@dataclass
-class Watched(Buyer):
-    """A buyer whose every answer is held against the document."""
-
-    document: Any = field(default_factory=openapi_document)
-    seen: set[tuple[str, str, int]] = field(default_factory=set)
-    faults: list[str] = field(default_factory=list)
-
-    async def _send(self, method: str, url: str, body: Any, headers: dict[str, str] | None = None) -> Reply:
-        reply = await super()._send(method, url, body, headers)
-        path = path_of(self.document, URL(url).path)
-        self.seen.add((method, path, reply.status))
-        self.faults += faults(self.document, method, path, reply.status, reply.headers, reply.body)
-        return reply
-
-    async def post(self, url: str, body: Any, **headers: str) -> Reply:
-        """Send anything at all; an iterator of chunks may take its time."""
-        return await self._send("POST", url, body, headers)
-
-    async def get(self, url: str, **headers: str) -> Reply:
-        """Read anything at all."""
-        return await self._send("GET", url, None, headers)
-
-    async def open_and_enter(self, node: RunningNode, *, signed: bool = False) -> Opened:
-        """A session that the node has taken over."""
-        shown: dict[str, Any] = {"roster": ROSTER.to_json()} if signed else {}
-        session = await self.open(node, roster_hash=ROSTER.hash if signed else ZERO_BYTES32)
-        assert (await self.enter(node, session, tool="echo", **shown)).code == "payment-required"
-        return session
 
 
 @dataclass
@@ -108,7 +79,7 @@ def outcome(tmp_path_factory: pytest.TempPathFactory) -> Outcome:
     try:
         find_anvil()
     except ConfigError as error:
-        pytest.skip(str(error))
+        missing(str(error))
     result = Outcome()
     with running_loop() as loop:
         stack = AsyncExitStack()
@@ -133,6 +104,7 @@ def outcome(tmp_path_factory: pytest.TempPathFactory) -> Outcome:
             loop.run(paths_of_a_healthy_node(world, node, buyer, signed))
             loop.run(first_life.aclose())
             loop.run(paths_of_a_node_that_lost_something(world, buyer, unsigned))
+            loop.run(paths_of_a_damaged_node(world, buyer, signed))
             result.scripted, result.scripted_faults = buyer.seen, buyer.faults
         finally:
             loop.run(stack.aclose())
@@ -264,11 +236,17 @@ async def paths_of_a_node_that_lost_something(world: World, buyer: Watched, sess
             assert (await buyer.pay(node, session, 9_000_000, "echo")).code == "not-ready"
         finally:
             world.endpoint.faults.clear()
-    async with world.node(LocalKey(secrets.token_bytes(32)), transparency_log=False) as node:
+    async with world.node(
+        LocalKey(secrets.token_bytes(32)),
+        transparency_log=False,
+        trusted_proxies=(),
+        max_connections_per_address=MAX_CONNECTIONS,
+    ) as node:
         assert (await buyer.get(f"{node.url}/log/checkpoint")).code == "log-not-kept"
         for path in ("", "/calls", "/statement"):
             assert (await buyer.read(node, session, path)).code == "terms-not-ours"
         assert (await buyer.close(node, session, 1)).code == "terms-not-ours"
+        assert await said_beside(MAX_CONNECTIONS, node, buyer) == {(429, "too-many-connections")}
 
 
 async def _meanwhile(work: Any) -> Reply:

@@ -39,7 +39,7 @@ from aioum_node.settings import Settings
 from aioum_node.store.sqlite import SqliteStore
 from aioum_node.tools import ToolError, tool
 from aioum_node.upstream.function import FunctionUpstream
-from tests.e2e.durable_steps import Countdown, watch
+from tests.durable_steps import Countdown, watch
 
 PRICE: Final = 1_000
 RUNS_FILE: Final = "runs"

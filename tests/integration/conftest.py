@@ -26,6 +26,7 @@ from aioum.core.signing import LocalKey
 from aioum.core.types import ZERO_ADDRESS, Address, Bytes32
 from aioum.devnet.anvil import find_anvil
 from aioum.devnet.running import RunningDevnet, running_devnet
+from tests.tools import missing
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +57,7 @@ def anvil() -> Path:
     try:
         return find_anvil()
     except ConfigError as error:
-        pytest.skip(f"{error}; {error.hint}")
+        missing(f"{error}; {error.hint}")
 
 
 @pytest.fixture(scope="session")

@@ -82,8 +82,8 @@ def _store_settings(database: PostgresServer | None, folder: Path) -> str:
 @asynccontextmanager
 async def _operator(
     devnet: RunningDevnet, folder: Path, database: PostgresServer | None
-) -> AsyncIterator[tuple[str, list[NodeProcess]]]:
-    """The operator's processes behind one address."""
+) -> AsyncIterator[tuple[str, Balancer, list[NodeProcess]]]:
+    """The operator's processes, and the balancer before them with its address."""
     environment = operator_environment(folder / "runs")
     first = folder / "node-0"
     account = str(_OPERATOR_ACCOUNT)
@@ -106,7 +106,7 @@ async def _operator(
             shutil.copytree(first, other)
         for node in nodes:
             await node.start()
-        yield url, nodes
+        yield url, balancer, nodes
     finally:
         for node in nodes:
             with suppress(Exception):
@@ -118,12 +118,11 @@ async def soak(options: argparse.Namespace, folder: Path) -> Account:
     """Run it all; reports what it does on standard error."""
     chance = random.Random(options.seed)
     traffic = Traffic()
-    killed: list[float] = []
     (folder / "runs").touch()
     async with AsyncExitStack() as stack:
         database = stack.enter_context(_database()) if options.store == "postgresql" else None
         devnet = await stack.enter_async_context(running_devnet(folder))
-        url, nodes = await stack.enter_async_context(_operator(devnet, folder, database))
+        url, balancer, nodes = await stack.enter_async_context(_operator(devnet, folder, database))
         market = await stack.enter_async_context(
             Marketplace(
                 key=devnet.accounts[0],
@@ -137,8 +136,9 @@ async def soak(options: argparse.Namespace, folder: Path) -> Account:
         deposit = PRICE * (100 + int(options.seconds / options.pause * 4))
         sessions = await open_sessions(market, url, options.sessions, deposit)
         _say(f"calling for {options.seconds:g} seconds")
+        kills = kill_at_random(nodes, chance, options.kill_every, options.seconds / 2, balancer.go_round)
         beside = [
-            asyncio.create_task(kill_at_random(nodes, chance, options.kill_every, killed)),
+            asyncio.create_task(kills),
             asyncio.create_task(watch_memory(nodes, _MEMORY_INTERVAL_SECONDS)),
         ]
         try:
@@ -151,12 +151,11 @@ async def soak(options: argparse.Namespace, folder: Path) -> Account:
         for outcome in ended:
             if not isinstance(outcome, asyncio.CancelledError) and isinstance(outcome, BaseException):
                 raise outcome
-        _say(f"killed {len(killed)} times; errors of calls: {traffic.errors or 'none'}; closing")
+        _say(f"errors of calls: {traffic.errors or 'none'}; closing")
         failed = await close_sessions(sessions)
         if failed:
             _say(f"sessions that did not close: {failed}")
-        lives = [life for node in nodes for life in node.lives if life.samples]
-        return await draw_up(chain, sessions, traffic, folder / "runs", lives)
+        return await draw_up(chain, sessions, traffic, folder / "runs", nodes, options.seconds)
 
 
 def _say(text: str) -> None:

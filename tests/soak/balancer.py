@@ -25,12 +25,16 @@ class Balancer:
         port: int = self._server.sockets[0].getsockname()[1]
         return port
 
+    def go_round(self) -> None:
+        """End all connections: clients keep theirs, and a node that came back would be left without calls."""
+        for pipe in self._pipes:
+            pipe.cancel()
+
     async def close(self) -> None:
         """Take no more connections and end those there are."""
         assert self._server is not None
         self._server.close()
-        for pipe in self._pipes:
-            pipe.cancel()
+        self.go_round()
         await asyncio.gather(*self._pipes, return_exceptions=True)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

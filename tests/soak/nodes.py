@@ -11,7 +11,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -40,6 +40,7 @@ class NodeProcess:
         self._folder = folder
         self._environment = environment
         self._process: asyncio.subprocess.Process | None = None
+        self._serving = False
         self._served_at = 0.0
 
     async def start(self) -> None:
@@ -56,12 +57,14 @@ class NodeProcess:
             tail = (self._folder / "stderr.log").read_text(encoding="utf-8")[-2_000:]
             raise RuntimeError(f"a node did not start: {tail}")
         json.loads(line)
+        self._serving = True
         self._served_at = time.monotonic()
         self.lives.append(Memory())
 
     async def kill(self) -> None:
         """End it as a power cut would."""
         assert self._process is not None
+        self._serving = False
         self._process.kill()
         await self._process.wait()
 
@@ -72,8 +75,10 @@ class NodeProcess:
         return await self._process.wait()
 
     def sample_memory(self) -> None:
-        """Add what it holds now to its present life."""
+        """Add what it holds now to its present life, if it serves."""
         assert self._process is not None
+        if not self._serving:
+            return
         try:
             status = Path(f"/proc/{self._process.pid}/status").read_text(encoding="ascii")
         except OSError:
@@ -85,7 +90,11 @@ class NodeProcess:
 
 
 async def kill_at_random(
-    nodes: Sequence[NodeProcess], chance: random.Random, every_seconds: float, killed: list[float]
+    nodes: Sequence[NodeProcess],
+    chance: random.Random,
+    every_seconds: float,
+    spare_after_seconds: float,
+    returned: Callable[[], None],
 ) -> None:
     """Kill one of the processes after about `every_seconds`, start it again, and so on until canceled.
 
@@ -93,14 +102,20 @@ async def kill_at_random(
         nodes: which ones.
         chance: decides which and when.
         every_seconds: mean time between two kills.
-        killed: the time of each kill is added, monotonic seconds.
+        spare_after_seconds: from then on one of them, whichever chance chooses, is left alone: its life is
+            long enough to see whether its memory stays flat.
+        returned: called when one serves again.
     """
+    spared = chance.choice(nodes)
+    start = time.monotonic()
     while True:
         await asyncio.sleep(every_seconds * chance.uniform(0.5, 1.5))
-        node = chance.choice(nodes)
-        killed.append(time.monotonic())
-        # Whole, so that a cancellation leaves no process behind that was killed and not started.
-        await asyncio.shield(_again(node))
+        early = time.monotonic() - start < spare_after_seconds
+        in_reach = [node for node in nodes if early or node is not spared]
+        if in_reach:
+            # Whole, so that a cancellation leaves no process behind that was killed and not started.
+            await asyncio.shield(_again(chance.choice(in_reach)))
+            returned()
 
 
 async def _again(node: NodeProcess) -> None:

@@ -161,14 +161,15 @@ contract SignaturesTest is PaymentFixture {
     }
 
     function testFuzz_too_little_gas_is_never_an_answer(uint256 gasLimit) public {
-        (Wallet wallet, bytes32 channel) = _walletChannel();
-        wallet.setMode(Wallet.Mode.Slow);
-        bytes memory question = abi.encodeCall(manager.isVoucherValid, (channel, 500, _voucher(channel, 500)));
-        (bool done, bytes memory answer) =
-            address(manager).staticcall{gas: _bound(gasLimit, 100_000, 220_000)}(question);
-        if (done) vm.assertTrue(abi.decode(answer, (bool)));
-        // forge-lint: disable-next-line(unsafe-typecast)
-        else if (answer.length != 0) vm.assertTrue(bytes4(answer) == GasFloor.InsufficientGas.selector);
+        _assertNoFalseAnswer(_slowWalletChannel(), _bound(gasLimit, 100_000, 220_000));
+    }
+
+    /// @notice The same around the gas that has to be left, in steps smaller than the reserve.
+    function test_just_too_little_gas_is_never_an_answer() public {
+        bytes32 channel = _slowWalletChannel();
+        for (uint256 gasLimit = 140_000; gasLimit < 180_000; gasLimit += 500) {
+            _assertNoFalseAnswer(channel, gasLimit);
+        }
     }
 
     function test_a_wallet_gets_its_gas_in_full() public {
@@ -180,6 +181,21 @@ contract SignaturesTest is PaymentFixture {
         uint256 used = gasBefore - gasleft();
         vm.assertGe(used, 150_000, "less than the cap was handed on");
         vm.assertLe(used, 190_000);
+    }
+
+    function _slowWalletChannel() private returns (bytes32 channel) {
+        Wallet wallet;
+        (wallet, channel) = _walletChannel();
+        wallet.setMode(Wallet.Mode.Slow);
+    }
+
+    /// @dev The wallet agrees, if it gets its gas.
+    function _assertNoFalseAnswer(bytes32 channel, uint256 gasLimit) private {
+        bytes memory question = abi.encodeCall(manager.isVoucherValid, (channel, 500, _voucher(channel, 500)));
+        (bool done, bytes memory answer) = address(manager).staticcall{gas: gasLimit}(question);
+        if (done) vm.assertTrue(abi.decode(answer, (bool)));
+        // forge-lint: disable-next-line(unsafe-typecast)
+        else if (answer.length != 0) vm.assertTrue(bytes4(answer) == GasFloor.InsufficientGas.selector);
     }
 
     function _walletChannel() private returns (Wallet wallet, bytes32 channel) {

@@ -82,6 +82,15 @@ abstract contract PaymentFixture is TestBase {
         return manager.openSession(id, hash, DEPOSIT, nonce, authorizedSigner, bytes32(0));
     }
 
+    /// @dev A session of somebody new, who keeps `left` in the token.
+    function _openForNewPayer(uint256 key, uint256 left) internal returns (bytes32 channelId) {
+        address payer = vm.addr(key);
+        token.mint(payer, DEPOSIT + left);
+        vm.prank(payer);
+        token.approve(address(manager), type(uint256).max);
+        return _openFor(payer, serviceId, termsHash, keccak256("nonce"), address(0));
+    }
+
     function _openPlain() internal returns (bytes32 channelId) {
         vm.prank(client);
         return manager.open(payee, address(token), DEPOSIT, keccak256("salt"), address(0));

@@ -57,6 +57,23 @@ contract DisputeGasTest is DisputeFixture {
         }
     }
 
+    function test_settling_what_is_held_in_batches_of_as_many_payers() public {
+        for (uint256 i = 0; i < 2; ++i) {
+            Settlement[] memory items = new Settlement[](25);
+            for (uint256 j = 0; j < items.length; ++j) {
+                uint256 key = 1 + i * items.length + j;
+                items[j] = _honest(_openForNewPayer(key, i == 0 ? DEPOSIT : 0), CAPTURED);
+                items[j].signature = _sign(key, _digest(items[j].channelId, CAPTURED));
+            }
+            vm.prank(operator);
+            manager.settleSessions(items);
+            vm.snapshotGasLastCall(
+                "PaymentManager",
+                string.concat("settleSessions, 25 held of as many payers", i == 0 ? "" : " who have nothing left")
+            );
+        }
+    }
+
     function test_releasing() public {
         bytes32 channel = _held();
         _elapse(WINDOW);

@@ -98,4 +98,21 @@ contract GasTest is PaymentFixture {
             );
         }
     }
+
+    function test_settling_in_batches_of_as_many_payers() public {
+        for (uint256 i = 0; i < 2; ++i) {
+            Settlement[] memory items = new Settlement[](25);
+            for (uint256 j = 0; j < items.length; ++j) {
+                uint256 key = 1 + i * items.length + j;
+                items[j] = _settlement(_openForNewPayer(key, i == 0 ? DEPOSIT : 0), 100);
+                items[j].signature = _sign(key, _digest(items[j].channelId, 100));
+            }
+            vm.prank(operator);
+            manager.settleSessions(items);
+            vm.snapshotGasLastCall(
+                "PaymentManager",
+                string.concat("settleSessions, 25 of as many payers", i == 0 ? "" : " who have nothing left")
+            );
+        }
+    }
 }

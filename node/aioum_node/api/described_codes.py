@@ -36,19 +36,25 @@ SIGNATURE_CODES: Final = (
 CHAIN_FAMILIES: Final = ("block", "chain", "endpoint", "rpc", "signer")
 """What the codes of a chain endpoint, or of a signer that is elsewhere, begin with; each is 503."""
 
-ANYWHERE: Final[Mapping[str, int]] = {
-    "internal-error": 500,
-    "method-not-allowed": STATUS_OF_CODE["method-not-allowed"],
-    "not-found": STATUS_OF_CODE["not-found"],
-    "rate-limited": STATUS_OF_CODE["rate-limited"],
+NO_OPERATION: Final[Mapping[str, int]] = {
+    code: STATUS_OF_CODE[code] for code in ("method-not-allowed", "not-found")
 }
-"""What any path may answer: the node broke, there is no such operation, or an address asks too often."""
+"""What a method or a path gets that is none of the operations."""
+
+BEFORE_OPERATIONS: Final = (
+    ("headers-too-large", 431),
+    ("rate-limited", STATUS_OF_CODE["rate-limited"]),
+    ("request-timeout", STATUS_OF_CODE["request-timeout"]),
+    ("too-many-connections", 429),
+    ("too-many-connections", 503),
+)
+"""What every operation may answer before it begins, for its connection, its headers or the address."""
 
 _READ: Final = ("read-access-missing", "read-access-malformed", "read-access-expired", "read-access-too-long")
 _KNOWN_SESSION: Final = ("channel-not-found", "session-elsewhere", "terms-not-ours", "store-busy")
 _ELSEWHERE: Final = frozenset(
     {
-        *(ANYWHERE.keys() - {"rate-limited"}),
+        *NO_OPERATION,
         *_READ,
         "call-count-mismatch",
         "card-unknown",
@@ -56,6 +62,7 @@ _ELSEWHERE: Final = frozenset(
         "log-resource-missing",
         "nothing-recorded",
         "session-not-logged",
+        "too-many-reads",
     }
 )
 """Rows of the edge's table that no paid call gets."""
@@ -68,7 +75,7 @@ def _rows(*codes: str, **others: int) -> dict[str, int]:
 def _session_rows(*codes: str, **others: int) -> dict[str, int]:
     return (
         _rows(*_KNOWN_SESSION, *codes)
-        | {"hex-invalid": 400, "chain": 503}
+        | {"hex-invalid": 400, "internal-error": 500, "chain": 503}
         | dict.fromkeys(SIGNATURE_CODES, 401)
         | {code.replace("_", "-"): status for code, status in others.items()}
     )
@@ -92,24 +99,32 @@ CODES: Final[Mapping[str, Mapping[str, int]]] = {
         }
     ),
     "describeService": {},
-    "readCard": _rows("card-unknown") | {"hex-invalid": 400},
-    "readSession": _session_rows(*_READ),
-    "readCalls": _session_rows(*_READ, "session-suspect", call_index_invalid=400),
-    "readStatement": _session_rows(*_READ, "nothing-recorded", "session-suspect"),
+    "readCard": _rows("card-unknown", "store-busy") | {"hex-invalid": 400, "internal-error": 500},
+    "readSession": _session_rows(*_READ, "too-many-reads"),
+    "readCalls": _session_rows(*_READ, "session-suspect", "too-many-reads", call_index_invalid=400),
+    "readStatement": _session_rows(*_READ, "nothing-recorded", "session-suspect", "too-many-reads"),
     "closeSession": _session_rows(
         "call-count-mismatch", "session-suspect", "request-timeout", "request-too-large", "json-too-large"
     )
     | dict.fromkeys(("body-malformed", "close-request-malformed", *JSON_CODES), 400),
-    "readCheckpoint": _rows("log-not-kept", "log-resource-missing"),
-    "readTile": _rows("log-not-kept", "log-resource-missing") | {"tile-path-malformed": 400},
-    "readLogProof": _rows("log-not-kept", "session-not-logged") | {"hex-invalid": 400, "log-unreadable": 500},
+    "readCheckpoint": _rows("log-not-kept", "log-resource-missing") | {"internal-error": 500},
+    "readTile": (
+        _rows("log-not-kept", "log-resource-missing") | {"tile-path-malformed": 400, "internal-error": 500}
+    ),
+    "readLogProof": _rows("log-not-kept", "session-not-logged") | {"hex-invalid": 400, "internal-error": 500},
     "describeApi": {},
     "checkHealth": {},
     "checkReadiness": {},
 }
-"""Operation → reason code → status. `chain` stands for every code of CHAIN_FAMILIES."""
+"""Operation → reason code → status, beside BEFORE_OPERATIONS. `chain` stands for each of CHAIN_FAMILIES.
+
+An operation without rows answers from memory: nothing in it can fail.
+"""
 
 
-def codes_of(operation_id: str, status: int) -> tuple[str, ...]:
-    """The codes that an operation answers a status with, sorted."""
-    return tuple(sorted(code for code, its in CODES[operation_id].items() if its == status))
+def refusals_of(operation_id: str) -> dict[int, list[str]]:
+    """Status → the codes that an operation refuses with, sorted."""
+    found: dict[int, list[str]] = {}
+    for code, status in sorted({*CODES[operation_id].items(), *BEFORE_OPERATIONS}):
+        found.setdefault(status, []).append(code)
+    return found

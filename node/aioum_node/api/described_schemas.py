@@ -228,7 +228,8 @@ HEADERS: Final[dict[str, JsonObject]] = {
         "schema": {"type": "string", "pattern": "^[1-9][0-9]*$"},
     },
 }
-HEADERS_OF_REFUSALS: Final[dict[str, tuple[int, ...]]] = {
-    "WWW-Authenticate": (401, 402),
-    "Retry-After": (413, 429, 503),
+HEADERS_OF_REFUSALS: Final[dict[str, dict[int, bool]]] = {
+    "WWW-Authenticate": {401: True, 402: True},
+    "Retry-After": {402: False, 408: False, 413: True, 429: True, 431: True, 503: True},
 }
+"""Header → the statuses that it comes with, and whether with each refusal of that status."""

@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from aioum import __version__
-from aioum.core.canonical import canonical_bytes
+from aioum.core.canonical import JsonValue, canonical_bytes
 from aioum.core.problem import PROBLEM_BASE, PROBLEM_CONTENT_TYPE
 from aioum.core.wire import PAYMENT_RECEIPT_HEADER, RECEIPT_HEADER, JsonObject
 from aioum_node.api import described_schemas as schemas
-from aioum_node.api.described_codes import ANYWHERE, CHAIN_FAMILIES, codes_of
+from aioum_node.api.described_codes import CHAIN_FAMILIES, NO_OPERATION, refusals_of
 from aioum_node.failures import FAILURES
 
 OPENAPI_PATH: Final = "/openapi.json"
@@ -28,11 +28,12 @@ _TITLES: Final = {
     402: "To be paid, with a fresh challenge",
     403: "Paid, but not taken by this node",
     404: "There is no such thing",
-    408: "The body did not arrive in time",
+    408: "The request did not arrive in time",
     409: "It contradicts what the node has",
     410: "The session takes no calls any more, or is not here",
     413: "Too large",
     429: "Too many at once; try again later",
+    431: "The headers are too large",
     500: "The tool or the node failed",
     502: "What is behind the tool gave no usable answer",
     503: "Not now; try again later",
@@ -46,8 +47,7 @@ class Operation:
 
     Attributes:
         answers: status → schema of the JSON body, where it is no problem document.
-        refusals: statuses of problem documents.
-        failures: recorded failures have their own statuses, and share those of refusals.
+        failures: there are recorded failures, with statuses of their own or of refusals.
         security: names of the schemes, one of which is needed; an empty one needs none.
         always: header names that an answer with that status always has.
     """
@@ -57,7 +57,6 @@ class Operation:
     path: str
     summary: str
     answers: dict[int, JsonObject]
-    refusals: Sequence[int] = ()
     failures: bool = False
     security: Sequence[str] = ()
     parameters: Sequence[JsonObject] = ()
@@ -66,8 +65,6 @@ class Operation:
     always: dict[int, Sequence[str]] = field(default_factory=dict)
 
 
-_SESSION_REFUSALS: Final = (400, 401, 403, 410, 503)
-
 OPERATIONS: Final = (
     Operation(
         "callTool",
@@ -75,7 +72,6 @@ OPERATIONS: Final = (
         "/tools/{toolId}",
         "A paid call; without a credential the price",
         {200: {}},
-        (400, 402, 403, 404, 408, 409, 410, 413, 429, 500, 503),
         failures=True,
         security=("", "Payment"),
         parameters=(schemas.TOOL_ID, schemas.NEWEST_RECEIPT),
@@ -96,7 +92,6 @@ OPERATIONS: Final = (
         "/cards/{descriptorHash}",
         "A card's canonical bytes; every card that a session was opened under stays",
         {200: schemas.CARD},
-        (400, 404),
         parameters=(schemas.DESCRIPTOR_HASH,),
     ),
     Operation(
@@ -105,7 +100,6 @@ OPERATIONS: Final = (
         "/sessions/{channelId}",
         "The session's accounting",
         {200: schemas.SESSION},
-        _SESSION_REFUSALS,
         security=("AioumRead",),
         parameters=(schemas.CHANNEL_ID,),
     ),
@@ -115,7 +109,6 @@ OPERATIONS: Final = (
         "/sessions/{channelId}/calls",
         "The recorded transcript, by pages",
         {200: schemas.CALLS},
-        (*_SESSION_REFUSALS, 409),
         security=("AioumRead",),
         parameters=(schemas.CHANNEL_ID, schemas.FROM),
     ),
@@ -125,7 +118,6 @@ OPERATIONS: Final = (
         "/sessions/{channelId}/statement",
         "A signed statement over all recorded calls",
         {200: schemas.STATEMENT},
-        (*_SESSION_REFUSALS, 409),
         security=("AioumRead",),
         parameters=(schemas.CHANNEL_ID,),
     ),
@@ -135,7 +127,6 @@ OPERATIONS: Final = (
         "/sessions/{channelId}/close",
         "Cooperative close, at the call count that both sides know",
         {200: schemas.CLOSED, 202: schemas.CLOSED},
-        (*_SESSION_REFUSALS, 408, 409, 413),
         parameters=(schemas.CHANNEL_ID,),
         body=schemas.CLOSE_REQUEST,
     ),
@@ -145,7 +136,6 @@ OPERATIONS: Final = (
         "/log/checkpoint",
         "The transparency log's newest checkpoint, a signed note",
         {200: {"type": "string"}},
-        (404,),
         content_type="text/plain",
     ),
     Operation(
@@ -154,7 +144,6 @@ OPERATIONS: Final = (
         "/log/tile/{path}",
         "Hashes or entries of the transparency log (C2SP tlog-tiles); they never change",
         {200: {}},
-        (400, 404),
         parameters=(schemas.TILE,),
         content_type="application/octet-stream",
     ),
@@ -164,7 +153,6 @@ OPERATIONS: Final = (
         "/log/proof/{channelId}",
         "That a session is in the transparency log, as an evidence package carries it",
         {200: schemas.LOG_PROOF},
-        (400, 404),
         parameters=(schemas.CHANNEL_ID,),
     ),
     Operation("describeApi", "GET", OPENAPI_PATH, "This document", {200: {"type": "object"}}),
@@ -192,9 +180,9 @@ def openapi_document() -> JsonObject:
             "title": "aioum node",
             "version": __version__,
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
-            "description": "Paid tool calls. Any path may also answer with the problems under x-anywhere.",
-            "x-anywhere": [
-                {"type": PROBLEM_BASE + code, "status": status} for code, status in ANYWHERE.items()
+            "description": "Paid tool calls. Other paths and methods get the problems under x-no-operation.",
+            "x-no-operation": [
+                {"type": PROBLEM_BASE + code, "status": status} for code, status in NO_OPERATION.items()
             ],
         },
         "paths": paths,
@@ -208,13 +196,19 @@ def openapi_bytes() -> bytes:
 
 
 def _operation(operation: Operation) -> JsonObject:
-    failures = {status for status, _ in FAILURES.values()} if operation.failures else set()
-    statuses = sorted({*operation.answers, *operation.refusals, *failures})
+    refusals = refusals_of(operation.id)
+    failures: dict[int, list[str]] = {}
+    if operation.failures:
+        for code, (status, _) in FAILURES.items():
+            failures.setdefault(status, []).append(code)
     described: JsonObject = {
         "operationId": operation.id,
         "summary": operation.summary,
         "security": [{name: []} if name else {} for name in operation.security],
-        "responses": {str(status): _response(operation, status) for status in statuses},
+        "responses": {
+            str(status): _response(operation, status, refusals.get(status, ()), failures.get(status, ()))
+            for status in sorted({*operation.answers, *refusals, *failures})
+        },
     }
     if operation.parameters:
         described["parameters"] = list(operation.parameters)
@@ -223,29 +217,31 @@ def _operation(operation: Operation) -> JsonObject:
     return described
 
 
-def _response(operation: Operation, status: int) -> JsonObject:
+def _response(
+    operation: Operation, status: int, refusals: Sequence[str], failures: Sequence[str]
+) -> JsonObject:
     headers: JsonObject = {
         name: schemas.HEADERS[name] | {"required": True} for name in operation.always.get(status, ())
     }
     content: JsonObject = {}
     response: JsonObject = {"description": _TITLES[status], "content": content, "headers": headers}
-    if (schema := operation.answers.get(status)) is not None:
-        content[operation.content_type] = {"schema": schema}
-        return response
-    forms: list[JsonObject] = []
-    if status in operation.refusals:
-        codes = codes_of(operation.id, status)
-        forms.append(_refusal(status, codes))
-        response["x-reason-codes"] = list(codes)
-    recorded = [code for code, (its, _) in FAILURES.items() if its == status] if operation.failures else []
-    if recorded:
-        forms.append(_failure(status, recorded))
-        response["x-recorded-failures"] = list(recorded)
+    answer = operation.answers.get(status)
+    if answer is not None:
+        content[operation.content_type] = {"schema": answer}
+    forms: list[JsonValue] = []
+    if refusals:
+        forms.append(_refusal(status, refusals))
+        response["x-reason-codes"] = list(refusals)
+        others = answer is not None or failures
+        for name, on in schemas.HEADERS_OF_REFUSALS.items():
+            if status in on:
+                headers[name] = schemas.HEADERS[name] | {"required": on[status] and not others}
+    if failures:
+        forms.append(_failure(status, failures))
+        response["x-recorded-failures"] = list(failures)
         headers[RECEIPT_HEADER] = schemas.HEADERS[RECEIPT_HEADER]
-    for name, on in schemas.HEADERS_OF_REFUSALS.items():
-        if status in on:
-            headers[name] = schemas.HEADERS[name] | {"required": not recorded}
-    content[PROBLEM_CONTENT_TYPE] = {"schema": forms[0] if len(forms) == 1 else {"oneOf": list(forms)}}
+    if forms:
+        content[PROBLEM_CONTENT_TYPE] = {"schema": forms[0] if len(forms) == 1 else {"oneOf": forms}}
     return response
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+import structlog
 from aiohttp import web
 
 from aioum.core.canonical import canonical_bytes
@@ -19,6 +20,8 @@ from aioum.core.errors import (
 )
 from aioum.core.problem import PROBLEM_BASE, PROBLEM_CONTENT_TYPE
 from aioum.core.wire import Challenge
+
+_log = structlog.get_logger(__name__)
 
 STATUS_OF_CODE: Final[Mapping[str, int]] = {
     # Payment failures come with a fresh challenge.
@@ -80,6 +83,7 @@ STATUS_OF_CODE: Final[Mapping[str, int]] = {
     "rate-limited": 429,
     "store-busy": 503,
     "not-ready": 503,
+    "too-many-reads": 503,
     "stopping": 503,
 }
 """Every code this edge answers with on purpose; `status_of` has the rest by kind of error."""
@@ -155,3 +159,11 @@ def refusal(
     if code in _TRY_LATER or status in (413, 429, 503):
         headers["Retry-After"] = str(error.details.get(RETRY_AFTER_DETAIL, retry_after_seconds))
     return web.Response(status=status, body=canonical_bytes(body), headers=headers)
+
+
+def refused_read(request: web.Request, error: AioumError) -> web.Response:
+    """The answer to a read that needs no signature; what broke inside is logged."""
+    status = status_of(error, signature_status=400)
+    if is_inside(error, status):
+        _log.error("request-failed", path=request.path, code=error.code, exc_info=error)
+    return refusal(error, status, retry_after_seconds=1)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from typing import Final
 
 import structlog
 from aiohttp import web
+from aiohttp.typedefs import Middleware
 
 from aioum.core.canonical import canonical_bytes
 from aioum.core.errors import AioumError, Refused
@@ -14,7 +16,7 @@ from aioum.core.types import Address
 from aioum.core.wire import JsonObject
 from aioum_node.api.log import LogRoutes
 from aioum_node.api.openapi import OPENAPI_PATH, openapi_bytes
-from aioum_node.api.problems import refusal, status_of
+from aioum_node.api.problems import refusal, refused_read
 from aioum_node.api.sessions import SessionRoutes
 from aioum_node.api.tools import ToolRoutes
 from aioum_node.cards import Cards
@@ -26,6 +28,7 @@ MAX_HEADER_BYTES = 32_768
 """One header field: the largest credential in base64 fits."""
 
 _CACHED_FOR_EVER = "public, max-age=31536000, immutable"
+_BROKE: Final = "request-broke"
 _HTTP_CODES = {404: "not-found", 405: "method-not-allowed", 413: "request-too-large"}
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -60,10 +63,7 @@ class ServiceRoutes:
 
     async def card(self, request: web.Request) -> web.Response:
         """`GET /cards/{descriptorHash}`."""
-        try:
-            offer = await self._cards.offer(bytes32(request.match_info["descriptor_hash"]))
-        except AioumError as error:
-            return refusal(error, status_of(error, signature_status=400), retry_after_seconds=1)
+        offer = await self._cards.offer(bytes32(request.match_info["descriptor_hash"]))
         return _json(offer.canonical, cache=_CACHED_FOR_EVER)
 
     async def health(self, request: web.Request) -> web.Response:
@@ -83,10 +83,11 @@ def public_application(
     sessions: SessionRoutes,
     log: LogRoutes,
     *,
+    refused: Callable[[str], None],
     max_request_bytes: int,
 ) -> web.Application:
-    """The public port's application."""
-    application = web.Application(middlewares=[_problems], client_max_size=max_request_bytes)
+    """The public port's application. Args: refused: told the reason code of each refusal."""
+    application = web.Application(middlewares=[_problems(refused)], client_max_size=max_request_bytes)
     application.add_routes(
         [
             web.post("/tools/{tool_id}", tools.post),
@@ -116,7 +117,7 @@ def admin_application(service: ServiceRoutes, metrics: NodeMetrics) -> web.Appli
             body=metrics.text(), headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"}
         )
 
-    application = web.Application(middlewares=[_problems])
+    application = web.Application(middlewares=[_problems(metrics.refused)])
     application.add_routes(
         [
             web.get("/metrics", exposition),
@@ -127,23 +128,31 @@ def admin_application(service: ServiceRoutes, metrics: NodeMetrics) -> web.Appli
     return application
 
 
-@web.middleware
-async def _problems(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Whatever goes wrong is a problem document; what broke inside never leaves."""
-    try:
-        return await handler(request)
-    except web.HTTPException as error:
-        code = _HTTP_CODES.get(error.status)
-        if code is None:
-            raise
-        refused = Refused(error.reason, code=code)
-        answer = refusal(refused, error.status, retry_after_seconds=1)
-        if isinstance(error, web.HTTPMethodNotAllowed):
-            answer.headers["Allow"] = error.headers["Allow"]
-        return answer
-    except Exception as error:
-        _log.error("request-broke", path=request.path, exc_info=error)
-        return refusal(AioumError("broken"), 500, retry_after_seconds=1)
+def _problems(refused: Callable[[str], None]) -> Middleware:
+    """Whatever goes wrong is a problem document, and counted; what broke inside never leaves."""
+
+    @web.middleware
+    async def answered(request: web.Request, handler: Handler) -> web.StreamResponse:
+        try:
+            return await handler(request)
+        except web.HTTPException as error:
+            code = _HTTP_CODES.get(error.status)
+            if code is None:
+                raise
+            refused(code)
+            answer = refusal(Refused(error.reason, code=code), error.status, retry_after_seconds=1)
+            if isinstance(error, web.HTTPMethodNotAllowed):
+                answer.headers["Allow"] = error.headers["Allow"]
+            return answer
+        except AioumError as error:
+            refused(error.code)
+            return refused_read(request, error)
+        except Exception as error:
+            refused(_BROKE)
+            _log.error(_BROKE, path=request.path, exc_info=error)
+            return refusal(AioumError("broken"), 500, retry_after_seconds=1)
+
+    return answered
 
 
 def _json(body: bytes, *, cache: str, status: int = 200) -> web.Response:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any
 
 import structlog
@@ -26,6 +27,7 @@ from aioum.core.wire import (
 from aioum_node.access import ClientSignatures, require_fresh
 from aioum_node.api.bodies import read_body
 from aioum_node.api.problems import is_inside, refusal, status_of
+from aioum_node.limits.slots import Slots
 from aioum_node.metrics import NodeMetrics
 from aioum_node.sessions import SessionContext, Sessions
 from aioum_node.store.port import Store, StoredSession
@@ -36,6 +38,7 @@ _MAX_CLOSE_BODY_BYTES = 32_768
 _UNAUTHORIZED = 401
 
 Handler = Callable[[web.Request, ChannelId], Awaitable[web.Response]]
+Read = Callable[[web.Request, SessionContext], Awaitable[web.Response]]
 Sign = Callable[[SignedMessage, Domain], Awaitable[bytes]]
 Settle = Callable[[ChannelId], None]
 
@@ -52,19 +55,24 @@ class SessionRoutes:
         settle: Settle,
         sign: Sign,
         metrics: NodeMetrics,
+        slots: Slots,
         page_calls: int,
         page_bytes: int,
         body_timeout_seconds: float,
         retry_after_seconds: int,
         now_ms: Callable[[], int],
     ) -> None:
-        """Args: settle: asks for this sealed session to be settled soon; sign: the receipt signer."""
+        """Args: settle: asks for this sealed session to be settled soon; sign: the receipt signer.
+
+        slots: of reads, with a share for each session.
+        """
         self._store = store
         self._sessions = sessions
         self._clients = clients
         self._settle = settle
         self._sign = sign
         self._metrics = metrics
+        self._slots = slots
         self._page_calls = page_calls
         self._page_bytes = page_bytes
         self._body_timeout_seconds = body_timeout_seconds
@@ -73,28 +81,33 @@ class SessionRoutes:
 
     async def session(self, request: web.Request) -> web.Response:
         """`GET /sessions/{channelId}`."""
-        return await self._guarded(request, self._session)
+        return await self._read(request, self._session)
 
     async def calls(self, request: web.Request) -> web.Response:
         """`GET /sessions/{channelId}/calls?from=`."""
-        return await self._guarded(request, self._calls)
+        return await self._read(request, self._calls)
 
     async def statement(self, request: web.Request) -> web.Response:
         """`GET /sessions/{channelId}/statement`."""
-        return await self._guarded(request, self._statement)
+        return await self._read(request, self._statement)
 
     async def close(self, request: web.Request) -> web.Response:
         """`POST /sessions/{channelId}/close`."""
         return await self._guarded(request, self._close)
 
     async def _guarded(self, request: web.Request, handler: Handler) -> web.Response:
+        channel: str | None = None
         try:
-            return await handler(request, parse_channel_id(request.match_info["channel_id"]))
+            channel_id = parse_channel_id(request.match_info["channel_id"])
+            channel = to_hex(channel_id)
+            return await handler(request, channel_id)
         except AioumError as error:
             self._metrics.refused(error.code)
             status = status_of(error, signature_status=_UNAUTHORIZED)
             if is_inside(error, status):
-                _log.error("request-failed", path=request.path, code=error.code, exc_info=error)
+                _log.error(
+                    "request-failed", path=request.path, channel=channel, code=error.code, exc_info=error
+                )
             return refusal(error, status, retry_after_seconds=self._retry_after_seconds)
 
     async def _reader(self, request: web.Request, channel_id: ChannelId) -> SessionContext:
@@ -109,6 +122,21 @@ class SessionRoutes:
         await self._clients.require(access, context.domain, signature, context.clients)
         return context
 
+    async def _read(self, request: web.Request, read: Read) -> web.Response:
+        """Answer a read. Its place is held until the client has nearly all: what waits for it is memory."""
+
+        async def sent(request: web.Request, channel_id: ChannelId) -> web.Response:
+            context = await self._reader(request, channel_id)
+            with self._slots.held(channel_id):
+                answer = await read(request, context)
+                # The client may be gone.
+                with suppress(ConnectionError):
+                    await answer.prepare(request)
+                    await answer.write_eof()
+            return answer
+
+        return await self._guarded(request, sent)
+
     async def _stored(self, channel_id: ChannelId) -> StoredSession:
         stored = await self._store.session(channel_id)
         if stored is None:
@@ -116,8 +144,8 @@ class SessionRoutes:
             raise Refused("the node knows no session of this channel id", code="channel-not-found")
         return stored
 
-    async def _session(self, request: web.Request, channel_id: ChannelId) -> web.Response:
-        await self._reader(request, channel_id)
+    async def _session(self, request: web.Request, context: SessionContext) -> web.Response:
+        channel_id = context.facts.channel_id
         stored = await self._stored(channel_id)
         state = stored.state
         return _json(
@@ -154,8 +182,8 @@ class SessionRoutes:
         ]
         return {"heads": heads, "equivocations": equivocations}
 
-    async def _calls(self, request: web.Request, channel_id: ChannelId) -> web.Response:
-        context = await self._reader(request, channel_id)
+    async def _calls(self, request: web.Request, context: SessionContext) -> web.Response:
+        channel_id = context.facts.channel_id
         (await self._stored(channel_id)).state.require_trusted()
         first = request.query.get("from", "0")
         if not (first.isascii() and first.isdigit() and len(first) <= 8):
@@ -196,9 +224,8 @@ class SessionRoutes:
             entry["submission"] = call.envelope.to_json()
         return entry
 
-    async def _statement(self, request: web.Request, channel_id: ChannelId) -> web.Response:
-        context = await self._reader(request, channel_id)
-        stored = await self._stored(channel_id)
+    async def _statement(self, request: web.Request, context: SessionContext) -> web.Response:
+        stored = await self._stored(context.facts.channel_id)
         return _json(await self._signed_statement(context, stored.state))
 
     async def _signed_statement(self, context: SessionContext, state: SessionState) -> JsonObject:

@@ -13,7 +13,7 @@ from aioum.chain.client import Chain
 from aioum.chain.decisions import Decisions
 from aioum.chain.model import BlockRef, Mined
 from aioum.chain.sender import Sender
-from aioum.core.errors import AioumError, ChainError, OutcomeUnknown
+from aioum.core.errors import AioumError, ContractReverted, OutcomeUnknown
 from aioum.core.hextext import to_hex
 from aioum.core.types import Bytes32, ChannelId
 from aioum_node.disputes import rules
@@ -285,9 +285,7 @@ class DisputeLoop:
         answer = await asyncio.to_thread(find_answer, leaves, word, anchor)
         try:
             mined = await sending.answer(channel_id, answer)
-        except ChainError as error:
-            if error.code not in ("contract-reverted", "transaction-reverted"):
-                raise
+        except ContractReverted:
             # Anybody may answer: where a stranger was faster, that is as good.
             again = await self._look(channel_id)
             if again.case.challenged_word == word:

@@ -178,6 +178,12 @@ class KeepingSigner:
         self._inner = inner
         self._book = book
         self._on_failure = on_failure
+        self._waiting = 0
+
+    @property
+    def waiting(self) -> int:
+        """Signatures that the signer was asked for and has not given."""
+        return self._waiting
 
     @property
     def address(self) -> Address:
@@ -194,11 +200,14 @@ class KeepingSigner:
         kept = await self._book.kept(digest, self.address)
         if kept is not None and self._is_good(kept, digest):
             return kept
+        self._waiting += 1
         try:
             signature = await self._inner.sign(message, domain)
         except AioumError as error:
             self._on_failure(error)
             raise
+        finally:
+            self._waiting -= 1
         signed = KeptSignature(message.channel_id, digest, self.address, signature)
         return await self._book.keep(signed, replace=kept is not None)
 

@@ -17,6 +17,7 @@ from aioum.core.payment import Domain, ReadAccess, SignedMessage
 from aioum.core.types import Address, ChannelId
 from aioum_node.keys.identity import Identity
 from aioum_node.keys.kept_signatures import SIGNATURES_FILE, KeepingSigner, SignatureBook, SqliteSignatureBook
+from aioum_node.loops import LoopObserver, ObserverOf, unobserved
 from aioum_node.readiness import Readiness
 from aioum_node.sessions import SessionContext
 from aioum_node.settings import Settings
@@ -77,6 +78,7 @@ class SignerWatch:
         domain: of the trial message.
         interval_seconds: between two trials.
         on_answer: all of them signed; on_failure: one did not, for this reason code.
+        observer: told how the trials fare.
     """
 
     def __init__(
@@ -87,12 +89,14 @@ class SignerWatch:
         *,
         on_answer: Callable[[], None],
         on_failure: Callable[[str], None],
+        observer: LoopObserver,
     ) -> None:
         self._signers = signers
         self._domain = domain
         self._interval_seconds = interval_seconds
         self._on_answer = on_answer
         self._on_failure = on_failure
+        self._observer = observer
         self._failed_code: str | None = None
         self._wake = asyncio.Event()
 
@@ -113,8 +117,10 @@ class SignerWatch:
             for signer in self._signers:
                 await signer.sign(trial_message(), self._domain)
         except AioumError as error:
+            self._observer.round_failed(error.code)
             self._note(error)
             return
+        self._observer.round_done()
         if self._failed_code is not None:
             _log.info("signer-answers")
             self._failed_code = None
@@ -139,11 +145,13 @@ class NodeSigners:
     Attributes:
         loops: to be run beside the edge.
         forget: tells that a channel was removed.
+        waiting: how many signatures an external signer was asked for and has not given.
     """
 
     signers: SessionSigners
     loops: tuple[Callable[[], Coroutine[None, None, None]], ...]
     forget: Callable[[ChannelId], None]
+    waiting: Callable[[], int]
 
 
 @asynccontextmanager
@@ -153,6 +161,7 @@ async def opened_signers(
     domain: Domain,
     readiness: Readiness,
     on_failure: Callable[[str], None] = lambda code: None,
+    observer_of: ObserverOf = unobserved,
 ) -> AsyncIterator[NodeSigners]:
     """Get the receipt signers ready; with an external one, its signatures are kept and it is watched.
 
@@ -162,6 +171,7 @@ async def opened_signers(
         domain: of the messages.
         readiness: the condition `signer` is unmet while it does not sign.
         on_failure: told the reason code of each signature that it did not give.
+        observer_of: names who is told how the trials fare, where there are any.
 
     Raises:
         SignerError: an external signer did not sign a trial message.
@@ -170,7 +180,8 @@ async def opened_signers(
     inside = [as_signer(key) for key in (identity.receipt_signer, *identity.retired)]
     outside = [signer for signer in inside if not isinstance(signer, LocalSigner)]
     if not outside:
-        yield NodeSigners(SessionSigners(inside[0], inside[1:]), (), lambda channel_id: None)
+        signers = SessionSigners(inside[0], inside[1:])
+        yield NodeSigners(signers, (), lambda channel_id: None, lambda: 0)
         return
     for signer in outside:
         await signer.sign(trial_message(), domain)
@@ -189,11 +200,18 @@ async def opened_signers(
         how.check_seconds,
         on_answer=lambda: readiness.met(SIGNER_CONDITION, for_seconds=lasting_seconds),
         on_failure=failed,
+        observer=observer_of("signer"),
     )
     book = _book(settings)
     try:
         kept = [_keeping(signer, book, watch) for signer in inside]
-        yield NodeSigners(SessionSigners(kept[0], kept[1:]), (watch.run,), book.forget)
+        keeping = [signer for signer in kept if isinstance(signer, KeepingSigner)]
+        yield NodeSigners(
+            SessionSigners(kept[0], kept[1:]),
+            (watch.run,),
+            book.forget,
+            lambda: sum(signer.waiting for signer in keeping),
+        )
     finally:
         await book.close()
 

@@ -8,6 +8,7 @@ from hashlib import sha256
 from ipaddress import ip_address
 from typing import Final
 
+import structlog
 from aiohttp import web
 from aiohttp.typedefs import Middleware
 
@@ -18,17 +19,22 @@ from aioum_node.settings import Settings
 
 MIN_TOKEN_CHARACTERS: Final = 16
 
+_log = structlog.get_logger(__name__)
+
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 def admin_token(settings: Settings) -> str | None:
-    """The admin port's token; None where none is set and only this machine reaches the port.
+    """The admin port's token; None, with a warning, where none is set and only this machine reaches the port.
 
     Raises:
         ConfigError: `admin-token-required`, `admin-token-too-short`, and those of `read_secret`.
     """
     if settings.admin_token_file is None:
         if _is_loopback(settings.admin_host):
+            _log.warning(
+                "admin-port-open", hint="set admin_token_file: every user of this host reads the metrics"
+            )
             return None
         raise ConfigError(
             f"the admin port on {settings.admin_host} can be reached by others",

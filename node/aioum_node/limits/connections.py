@@ -116,11 +116,11 @@ class Connection(asyncio.Protocol):
             raise TypeError(f"a connection over {type(transport).__name__}")
         self._transport = transport
         if self._gate.connections >= self._gate.limits.max_connections:
-            self._turn_away(503, "too-many-connections", "the node holds as many connections as it can")
+            self._turn_away(503, "the node holds as many connections as it can", code="too-many-connections")
             return
         share = self._share_of(transport.get_extra_info("peername"))
         if share is not None and not self._gate.shares.take(share):
-            self._turn_away(429, "too-many-connections", "this address holds its share of the connections")
+            self._turn_away(429, "this address holds its share of connections", code="too-many-connections")
             return
         self._share = share
         self._inner = self._server()
@@ -144,7 +144,8 @@ class Connection(asyncio.Protocol):
         end = (self._tail + data).find(_HEADERS_END)
         self._header_bytes += len(data) if end < 0 else max(0, end - len(self._tail))
         if self._header_bytes > limits.max_header_bytes:
-            self._turn_away(431, "headers-too-large", f"over {limits.max_header_bytes} bytes of headers")
+            detail = f"over {limits.max_header_bytes} bytes of headers"
+            self._turn_away(431, detail, code="headers-too-large")
             return False
         if end >= 0:
             # What follows is the body, or requests that were sent ahead: aiohttp limits both.
@@ -158,7 +159,7 @@ class Connection(asyncio.Protocol):
 
     def _headers_late(self) -> None:
         seconds = self._gate.limits.header_timeout_seconds
-        self._turn_away(408, "request-timeout", f"the headers did not come within {seconds:g} s")
+        self._turn_away(408, f"the headers did not come within {seconds:g} s", code="request-timeout")
 
     def reading_headers(self, reads: bool) -> None:
         """Headers come next, or something else does."""
@@ -168,7 +169,7 @@ class Connection(asyncio.Protocol):
             self._header_timer.cancel()
             self._header_timer = None
 
-    def _turn_away(self, status: int, code: str, detail: str) -> None:
+    def _turn_away(self, status: int, detail: str, *, code: str) -> None:
         self._gate.refused(code)
         if self._transport is None or self._parts or self._transport.is_closing():
             return

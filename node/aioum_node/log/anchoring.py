@@ -27,6 +27,7 @@ from aioum.log.tiles import TileReader
 from aioum_node.log.identity import LogIdentity
 from aioum_node.log.observer import LogObserver
 from aioum_node.log.reader import LogReader
+from aioum_node.loops import LoopObserver, Unobserved
 
 PURPOSE: Final = "anchor-log"
 """Purpose of an anchor in the transaction journal."""
@@ -51,6 +52,7 @@ class Anchoring:
         monotonic: seconds.
         observer: told about what was mined, and what a person should look at.
         pause_seconds: between two looks of `run`.
+        rounds: told how the looks fare.
 
     Attributes:
         size: entries under the last anchor, as far as was looked.
@@ -69,6 +71,7 @@ class Anchoring:
         monotonic: Callable[[], float],
         observer: LogObserver,
         pause_seconds: float = _PAUSE_SECONDS,
+        rounds: LoopObserver | None = None,
     ) -> None:
         self._identity = identity
         self._folder = folder
@@ -81,6 +84,7 @@ class Anchoring:
         self._monotonic = monotonic
         self._observer = observer
         self._pause_seconds = pause_seconds
+        self._rounds = rounds or Unobserved()
         self._told: str | None = None
         self._hashing_seconds = 0.0
         self.size = 0
@@ -95,6 +99,7 @@ class Anchoring:
             else:
                 # Another process looks after the log now.
                 self._told = self.refusal = None
+                self._rounds.round_done()
             await asyncio.sleep(max(self._pause_seconds, _REST_PER_HASHING * self._hashing_seconds))
 
     async def look(self) -> None:
@@ -109,9 +114,12 @@ class Anchoring:
         except Exception as error:
             # A bug here must end neither serving nor settling.
             _log.exception("log-anchor-broke")
-            self._observer.log_alert(AioumError(str(error)).code)
+            code = AioumError(str(error)).code
+            self._observer.log_alert(code)
+            self._rounds.round_failed(code)
         else:
             self._told = self.refusal = None
+            self._rounds.round_done()
 
     async def last(self) -> Checkpoint | None:
         """What is anchored. Raises ChainError."""
@@ -233,6 +241,7 @@ class Anchoring:
         return any(transaction.purpose == PURPOSE for transaction in await self._sender.unresolved())
 
     def _failed(self, error: AioumError) -> None:
+        self._rounds.round_failed(error.code)
         if self._told == error.code:
             return
         self._told = error.code

@@ -79,6 +79,7 @@ def make_log_loop(
             pause_seconds=min(
                 _MOST_ANCHOR_PAUSE_SECONDS, settings.anchor_interval_seconds / _ANCHOR_LOOKS_PER_INTERVAL
             ),
+            rounds=rounds.of("anchor"),
         )
     elif log_anchor is None:
         _log.warning("log-anchor-unknown", hint="the deployment has no LogAnchor: nothing is anchored")

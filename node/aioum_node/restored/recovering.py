@@ -75,19 +75,21 @@ async def opened_for_recovery(settings: Settings) -> AsyncIterator[NodeStore]:
     The watermark is left alone: what is brought back stands above it, which is no reason for doubt.
 
     Raises:
-        ConfigError: `store-missing`; `store-locked`, the node runs; and as `storage.opened_store` and
-            `require_looked_at`.
+        ConfigError: `store-missing`; `store-locked` or `store-in-use`, a node runs; and as
+            `storage.opened_store` and `require_looked_at`.
     """
     limits = Limits(settings.max_in_flight, settings.max_unpaid_calls)
+    watermark = Watermark(settings.path(settings.watermark_file))
     if is_shared(settings):
-        async with postgres_store(settings, limits) as shared:
+        async with postgres_store(settings, limits, watermark) as shared, shared.alone():
+            await require_looked_at(shared, watermark)
             yield shared
         return
     path = settings.node_dir / STORE_FILE
     if not path.is_file():
         raise ConfigError(f"there is no store at {path}", code="store-missing", hint="name the node's folder")
     async with SqliteStore(path, limits) as own:
-        await require_looked_at(own, Watermark(settings.path(settings.watermark_file)))
+        await require_looked_at(own, watermark)
         yield own
 
 

@@ -64,6 +64,7 @@ class ShownReceipts:
         stored = await self._store.session(channel_id)
         if stored is None:
             return
+        stored.state.require_trusted()
         if await self._holds(stored, shown):
             self.held(channel_id, shown.receipt.index)
             return

@@ -94,7 +94,7 @@ async def require_looked_at(store: IncarnationStore, watermark: Watermark) -> No
         raise ConfigError(
             f"the store may lack what was answered, and no session is suspect for it yet: {doubt}",
             code="store-in-doubt",
-            hint="start the node once and stop it again; it notices which sessions are suspect",
+            hint="start the node that served last, and stop it again: it notices which sessions are suspect",
         )
 
 

@@ -88,6 +88,7 @@ class SettleLoop:
         self._grace_period_seconds: int | None = None
         self._reconciling = False
         self._round_code: str | None = None
+        self._waiting = 0
 
     async def run(self) -> None:
         """Settle until canceled. Reconciles the journal before anything else is sent.
@@ -106,8 +107,8 @@ class SettleLoop:
                     except TimeoutError:
                         continue
         finally:
-            # Whoever settles next counts down what is left.
-            self._deadlines.notice(())
+            self._deadlines.hand_over()
+            self._waiting = 0
 
     async def run_once(self) -> None:
         """One round, to its end."""
@@ -135,6 +136,15 @@ class SettleLoop:
         """The chain answers again: sessions whose turn failed because it did not have another one now."""
         self._pauses.chain_is_back()
         self._wake.set()
+
+    @property
+    def waiting(self) -> int:
+        """Sessions that are sealed and not final, as the last round of this process found."""
+        return self._waiting
+
+    def saw(self, channel_id: ChannelId, view: ChainView | None) -> None:
+        """Take over how a channel looks to whoever watches the chain; None: its session is final."""
+        self._deadlines.saw(channel_id, view)
 
     @property
     def nearest_exit_seconds(self) -> float:
@@ -181,6 +191,7 @@ class SettleLoop:
             self._tell_deadlines()
         due = [stored for stored in due if self._is_ours(stored)]
         self._deadlines.notice(due)
+        self._waiting = sum(stored.state.phase is Phase.SEALED for stored in due)
         try:
             if not self._sent.is_reconciled:
                 # Durable from a former process: signed transactions without an outcome. Nothing new is sent
@@ -206,7 +217,7 @@ class SettleLoop:
             _log.error(
                 DEADLINE_NEAR,
                 channel=to_hex(channel_id),
-                seconds_left=int(seconds),
+                seconds_left=None if seconds is None else int(seconds),
                 hint="the client may withdraw then: see why it is not settled, and that the chain answers",
             )
             self._observer.settlement_failed(DEADLINE_NEAR)

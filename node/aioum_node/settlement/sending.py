@@ -9,7 +9,7 @@ from aioum.chain.client import Chain
 from aioum.chain.model import Mined
 from aioum.chain.sender import Sender
 from aioum.core import ledger
-from aioum.core.errors import ChainError, OutcomeUnknown
+from aioum.core.errors import ChainError, ContractReverted, OutcomeUnknown
 from aioum.core.hextext import address_text, to_hex
 from aioum.core.types import ChannelId
 from aioum_node.settlement.batches import Batches, SentItem
@@ -32,7 +32,7 @@ class SentSettlements:
         self._sender = sender
         self._max_items = max_items
         self._batches = Batches(self._send, max_items)
-        # What was in a transaction that failed as a whole goes alone from then on.
+        # What was in a transaction that was refused as a whole goes alone from then on.
         self._loners: set[ChannelId] = set()
         self._mined: dict[ChannelId, Mined] = {}
         self._doubtful: set[str] = set()
@@ -91,8 +91,9 @@ class SentSettlements:
         except OutcomeUnknown:
             self._doubtful.add(purpose)
             raise
-        except ChainError:
-            self._loners.update(item.channel_id for item in items)
+        except ChainError as error:
+            if isinstance(error, ContractReverted) or error.code == "transaction-refused":
+                self._loners.update(item.channel_id for item in items)
             raise
         self._remember(mined)
         return mined

@@ -72,6 +72,10 @@ class IncarnationStore(Protocol):
         """Begin a new life; returns how many sessions became suspect by it."""
         ...
 
+    async def suspects(self) -> int:
+        """How many sessions are suspect."""
+        ...
+
     async def reimport(self, channel_id: ChannelId, calls: Sequence[Call], now_ms: int) -> StoredSession:
         """Take over calls of a suspect session by `suspicion.reimport`: all of them or none.
 

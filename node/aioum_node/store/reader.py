@@ -103,6 +103,16 @@ class SqliteReader:
 
         return await self._read(read)
 
+    async def suspects(self) -> int:
+        """`IncarnationStore.suspects`."""
+
+        def read(connection: sqlite3.Connection) -> int:
+            query = "SELECT count(*) FROM accounts WHERE phase = ?"
+            count: int = connection.execute(query, (rows.PHASE_NUMBERS[Phase.SUSPECT],)).fetchone()[0]
+            return count
+
+        return await self._read(read)
+
     async def find(self, session_id: int) -> list[StoredSession]:
         """`SessionReader.find`."""
         return await self._sessions(

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final
 
-from aioum.core.errors import ConfigError
+from aioum.core.errors import AioumError, ConfigError
 from aioum.core.ledger import (
     Admitted,
     Answer,
@@ -105,6 +105,19 @@ class SqliteStore:
         return self._writer.waiting
 
     @property
+    def failure(self) -> AioumError | None:
+        """See `NodeStore.failure`: the disk's, or the watermark's."""
+        return self._writer.failure
+
+    async def check(self) -> None:
+        """See `NodeStore.check`."""
+        await self._writer.submit(self._touch)
+
+    def _touch(self) -> None:
+        # Nobody is answered from this transaction, so the watermark stays, unless it failed and is behind.
+        self._connection.execute("UPDATE node SET folded = folded")
+
+    @property
     def incarnation(self) -> bytes:
         """16 bytes that name the store's present life."""
         return self._mark.incarnation
@@ -117,6 +130,10 @@ class SqliteStore:
         """`IncarnationStore.begin`."""
         suspects, self._mark = await self._writer.submit(self._steps.begin_incarnation, beginning)
         return suspects
+
+    async def suspects(self) -> int:
+        """`IncarnationStore.suspects`."""
+        return await self._reader.suspects()
 
     async def reimport(self, channel_id: ChannelId, calls: Sequence[Call], now_ms: int) -> StoredSession:
         """`IncarnationStore.reimport`."""

@@ -19,6 +19,8 @@ T = TypeVar("T")
 
 _MOST_STEPS_PER_GROUP: Final = 512
 _GROUPS_PER_FOLD: Final = 256
+# Of SQLite's errors those that a disk causes; the others are about a value.
+_DISK_ERRORS: Final = (sqlite3.OperationalError, sqlite3.DatabaseError)
 
 _Step = tuple[asyncio.Future[Any], Callable[..., Any], tuple[Any, ...]]
 Published = Callable[[list[Snapshot], list[ChannelId]], None]
@@ -64,6 +66,7 @@ class Writer:
         self._queue: SimpleQueue[list[_Step] | None] = SimpleQueue()
         self._collected: list[_Step] = []
         self._waiting = 0
+        self._failure: AioumError | None = None
         self._closed = False
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread = threading.Thread(target=self._run, name="store-writer", daemon=True)
@@ -119,6 +122,11 @@ class Writer:
         if self._answering.failure is not None:
             raise self._answering.failure
 
+    @property
+    def failure(self) -> AioumError | None:
+        """What the disk of the store, or of the watermark, did to the last step; None once one succeeded."""
+        return self._answering.failure or self._failure
+
     def _join(self) -> None:
         self._thread.join()
         self._answering.close()
@@ -153,6 +161,8 @@ class Writer:
         try:
             outcomes = self._transaction(group)
         except AioumError as error:
+            if type(error.__cause__) in _DISK_ERRORS:
+                self._failure = error
             if len(group) == 1 or isinstance(error, OutcomeUnknown):
                 self._answer([(future, None, error) for future, _, _ in group], [], self._steps.take_gone())
                 return
@@ -160,6 +170,7 @@ class Writer:
             for step in group:
                 self._perform([step])
             return
+        self._failure = None
         self._answer(outcomes, *self._steps.committed())
         self._groups += 1
         if self._groups % _GROUPS_PER_FOLD == 0:

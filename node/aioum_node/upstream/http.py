@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Mapping
 
@@ -14,6 +15,7 @@ from aioum.core.ledger import Answer
 from aioum.core.wire import JsonObject
 from aioum_node.failures import answer_of, failed
 from aioum_node.upstream.addresses import require_upstream_url
+from aioum_node.upstream.queues import WatchedSemaphore
 
 _log = structlog.get_logger(__name__)
 _READ_SIZE_BYTES = 65_536
@@ -54,20 +56,31 @@ class HttpUpstream:
         self._headers = {"Content-Type": "application/json", **headers}
         self._connect_timeout_seconds = connect_timeout_seconds
         self._max_connections = max_connections
+        # A request for each connection: nobody waits inside of the library, where it is not seen.
+        self._connections = WatchedSemaphore(max_connections)
         self._max_response_bytes = max_response_bytes
         self._session: aiohttp.ClientSession | None = None
 
+    @property
+    def waiting(self) -> int:
+        """Calls that wait for a connection."""
+        return self._connections.waiting
+
     async def run(self, arguments: JsonObject, request: bytes, timeout_seconds: float) -> Answer:
         """Post once; nothing is retried, since the service may charge or act on each request."""
-        timeout = aiohttp.ClientTimeout(total=timeout_seconds, sock_connect=self._connect_timeout_seconds)
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=self._connect_timeout_seconds)
         try:
-            async with self._client().post(
-                self._url,
-                data=canonical_bytes(arguments),
-                headers=self._headers,
-                timeout=timeout,
-                allow_redirects=False,
-            ) as response:
+            async with (
+                asyncio.timeout(timeout_seconds),
+                self._connections,
+                self._client().post(
+                    self._url,
+                    data=canonical_bytes(arguments),
+                    headers=self._headers,
+                    timeout=timeout,
+                    allow_redirects=False,
+                ) as response,
+            ):
                 return await self._read(response)
         except TimeoutError as error:
             # A connection that cannot be made in its own, shorter time is a timeout to aiohttp too.

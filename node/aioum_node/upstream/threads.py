@@ -6,7 +6,10 @@ import asyncio
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
+from contextvars import copy_context
 from typing import Any, TypeVar
+
+from aioum_node.upstream.queues import WatchedSemaphore
 
 Result = TypeVar("Result")
 
@@ -20,7 +23,12 @@ class FunctionThreads:
 
     def __init__(self, count: int) -> None:
         self._executor = ThreadPoolExecutor(count, thread_name_prefix="aioum-tool")
-        self._free = asyncio.Semaphore(count)
+        self._free = WatchedSemaphore(count)
+
+    @property
+    def waiting(self) -> int:
+        """Calls that wait for a free thread."""
+        return self._free.waiting
 
     async def run(self, function: Callable[[], Result]) -> Result:
         """Run a function as soon as a thread is free. Cancellation does not stop a function that runs."""
@@ -33,7 +41,8 @@ class FunctionThreads:
                 loop.call_soon_threadsafe(self._free.release)
 
         try:
-            future = self._executor.submit(_carried, function)
+            # What the function logs names its session and call, as the caller's context does.
+            future = self._executor.submit(copy_context().run, _carried, function)
         except BaseException:
             self._free.release()
             raise

@@ -217,7 +217,7 @@ async def test_what_a_run_needs_is_checked_before_anything_is_sent(
     good = deployer.request
     cases = {
         "chain-id-mismatch": replace(good, chain_id=1),
-        "contract-reverted": replace(good, plan=DeploymentPlan(10)),
+        "grace-period-out-of-range": replace(good, plan=DeploymentPlan(10)),
         "token-mismatch": replace(good, tokens={"USDC": devnet.token}),
         "fee-cap-reached": replace(good, max_fee_per_gas_wei=1),
         "deployments-folder-unusable": replace(good, out=tmp_path / "absent" / "deployments.json"),

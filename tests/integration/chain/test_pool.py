@@ -45,7 +45,7 @@ async def test_a_replica_three_blocks_behind_hides_no_opening_and_underestimates
             assert await behind.session(channel_id) is None
             with pytest.raises(AioumError) as caught:
                 await behind.rpc.estimate_gas(transaction)
-            assert caught.value.code == "contract-reverted"
+            assert caught.value.code == "channel-unknown"
 
             opening = await pooled.opening(opened.transaction_hash)
             assert opening is not None

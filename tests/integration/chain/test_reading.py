@@ -5,10 +5,15 @@ from dataclasses import replace
 
 import pytest
 
-from aioum.chain import calls
+from aioum.chain import calls, payment_reads, ratings, registry_reads, tokens
+from aioum.chain.abi import decode_event
 from aioum.chain.client import Chain
+from aioum.chain.decisions import Decisions
 from aioum.chain.deployments import Endpoint
+from aioum.chain.events import Transfer
 from aioum.chain.model import ChainSession
+from aioum.chain.token_domains import token_domain
+from aioum.core.authorization import ReceiveWithAuthorization
 from aioum.core.errors import AioumError
 from aioum.core.payment import Voucher, compute_channel_id, session_salt, terms_hash
 from aioum.core.types import ZERO_ADDRESS, ZERO_BYTES32, Address, Bytes32, ChannelId
@@ -155,12 +160,82 @@ async def test_a_plain_channel_has_no_terms_and_no_opening(
     assert await chain.opening(mined.transaction_hash) is None
 
 
+async def test_the_other_reads_say_what_the_whole_session_and_its_terms_say(
+    chain: Chain, devnet: RunningDevnet, payer: FundedAccount, registered_service: RegisteredService
+) -> None:
+    rpc, manager, registry = chain.rpc, chain.payment_manager, chain.service_registry
+    service, root = registered_service.service, Bytes32(b"\7" * 32)
+    channel_id, opened = await open_session(
+        chain, payer, registered_service, Bytes32(secrets.token_bytes(32))
+    )
+    commit = calls.commit_results(manager, channel_id, root, 3)
+    committed = await registered_service.operator.sender.send(commit, "commit")
+    session, opening = await chain.session(channel_id), await chain.opening(opened.transaction_hash)
+    assert session is not None
+    assert opening is not None
+
+    assert await payment_reads.session_count(rpc, manager, committed.block_number) == session.session_id
+    assert await payment_reads.session_results_root(rpc, manager, session.session_id) == root
+    assert await payment_reads.session_call_count(rpc, manager, session.session_id) == 3
+    assert await payment_reads.hold_of(rpc, manager, channel_id) == payment_reads.Hold(
+        session.payer, session.payee, session.token, session.terms_hash, root, 3, 0, 0, 0
+    )
+    salt = session_salt(opening.nonce, opening.terms_hash, opening.roster_hash)
+    parties = {"payer": session.payer, "payee": session.payee, "token": session.token}
+    assert await payment_reads.computed_channel_id(rpc, manager, salt=salt, **parties) == channel_id
+    assert await payment_reads.signing_domain(rpc, manager) == payment_reads.SigningDomain(
+        b"\x0f", "EVM Payment Channel", "1", chain.chain_id, manager, ZERO_BYTES32, ()
+    )
+    assert await registry_reads.service_count(rpc, registry, committed.block_number) == service.service_id
+    assert await registry_reads.operator_of(rpc, registry, service.terms_hash) == service.terms.operator
+    assert await registry_reads.payment_terms(
+        rpc, registry, service.terms_hash
+    ) == registry_reads.PaymentTerms(session.operator, session.payee, session.token, True, 0)
+    computed = await registry_reads.computed_terms_hash(rpc, registry, service.service_id, service.terms)
+    assert computed == service.terms_hash
+    decisions = await Decisions.of(chain)
+    assert (await decisions.is_pending(channel_id), await decisions.awarded(channel_id)) == (False, 0)
+    assert (await decisions.payment_manager(), await decisions.service_registry()) == (manager, registry)
+    assert await tokens.token_name(rpc, session.token) == "aioum devnet dollar"
+    assert await tokens.total_supply(rpc, session.token, committed.block_number) >= session.deposit
+    assert await decisions.max_uri_bytes() == 8_192
+    assert await registry_reads.max_descriptor_uri_bytes(rpc, registry) == 2_048
+    rated = devnet.deployment.rating_registry
+    assert rated is not None
+    assert await ratings.rated_payment_manager(rpc, rated) == manager
+    assert await ratings.max_detail_uri_bytes(rpc, rated) == ratings.MAX_DETAIL_URI_BYTES
+
+
+async def test_tokens_move_by_their_owner_its_approval_and_its_authorization(
+    chain: Chain, devnet: RunningDevnet, payer: FundedAccount, operator: FundedAccount
+) -> None:
+    owner, spender, to = payer.key.address, operator.key.address, Address(secrets.token_bytes(20))
+    sent = await payer.sender.send(tokens.transfer(devnet.token, to, 5), "transfer")
+    await payer.sender.send(calls.approve(devnet.token, spender, 7), "approve")
+    await operator.sender.send(tokens.transfer_from(devnet.token, owner, to, 7), "transfer-from")
+    assert await chain.token_balance(devnet.token, to) == 12
+    given = ReceiveWithAuthorization(owner, spender, 9, 0, 2**40, Bytes32(secrets.token_bytes(32)))
+    domain = await token_domain(chain.rpc, devnet.token, chain.chain_id)
+    before = await chain.token_balance(devnet.token, spender)
+    signature = payer.key.sign_digest(given.digest(domain))
+    taken = tokens.receive_with_authorization(devnet.token, given, signature)
+    await operator.sender.send(taken, "receive")
+    assert await chain.token_balance(devnet.token, spender) == before + 9
+    (log,) = (await chain.rpc.receipt(sent.transaction_hash) or {"logs": []})["logs"]
+    event = decode_event(log)
+    assert event is not None
+    assert event.body == Transfer(owner, to, 5)
+
+
 async def test_what_was_never_there_is_none(chain: Chain) -> None:
     unknown = Bytes32(secrets.token_bytes(32))
     assert await chain.session(ChannelId(unknown)) is None
     assert await chain.session_by_id(2**200) is None
     assert await chain.terms(unknown) is None
     assert await chain.service(2**200) is None
+    assert await payment_reads.hold_of(chain.rpc, chain.payment_manager, ChannelId(unknown)) is None
+    assert await registry_reads.operator_of(chain.rpc, chain.service_registry, unknown) is None
+    assert await registry_reads.payment_terms(chain.rpc, chain.service_registry, unknown) is None
     assert await chain.opening(unknown) is None
     assert await chain.find_opening(ChannelId(unknown)) is None
     assert await chain.code(Address(unknown[:20])) == b""

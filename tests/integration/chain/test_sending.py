@@ -14,7 +14,7 @@ from aioum.chain.client import Chain
 from aioum.chain.journal import SqliteTransactionJournal, TransactionState
 from aioum.chain.sender import Sender
 from aioum.chain.signers import LocalSigner
-from aioum.core.errors import AioumError, OutcomeUnknown
+from aioum.core.errors import AioumError, ContractReverted, OutcomeUnknown, TransactionReverted
 from aioum.core.hextext import address_text, to_hex
 from aioum.core.signing import LocalKey
 from aioum.core.types import Bytes32, ChannelId
@@ -88,8 +88,13 @@ async def test_a_call_that_would_revert_is_not_sent_and_its_custom_error_is_name
     before = await nonce_of(chain, payer.key)
     with pytest.raises(AioumError) as caught:
         await payer.sender.send(calls.top_up(chain.payment_manager, unknown, 5), "top-up")
-    assert caught.value.code == "contract-reverted"
-    assert caught.value.details == {"error": "ChannelNotFound", "args": {"channelId": to_hex(unknown)}}
+    assert isinstance(caught.value, ContractReverted)
+    assert caught.value.code == "channel-unknown"
+    assert caught.value.details == {
+        "reason": "channel-unknown",
+        "error": "ChannelNotFound",
+        "args": {"channelId": to_hex(unknown)},
+    }
     assert caught.value.hint is not None
     assert await nonce_of(chain, payer.key) == before
 
@@ -124,7 +129,8 @@ async def test_a_mined_revert_is_final_and_its_custom_error_is_found_by_a_replay
             await own_devnet.mine()
         outcomes = [task.result() for task in tasks]
         (error,) = (o for o in outcomes if isinstance(o, AioumError))
-        assert error.code == "transaction-reverted"
+        assert isinstance(error, TransactionReverted)
+        assert error.code == error.details["reason"] == "root-already-committed"
         assert error.details["error"] == "RootAlreadyCommitted"
         assert error.details["args"]["channelId"] == to_hex(channel_id)
         assert error.details["gas_used"] > 21_000

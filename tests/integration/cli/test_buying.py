@@ -35,7 +35,7 @@ def test_services_are_found_with_names_and_prices_and_no_key(shell: Shell, node:
         ("refuse", "500000"),
     ]
     table = shell.text("services", "list", "--limit", "1000").splitlines()
-    assert table[0].split() == ["id", "name", "tools", "price", "state", "node"]
+    assert table[0].split() == ["id", "name", "tools", "price", "rating", "state", "node"]
     (row,) = [line for line in table if line.split()[0] == node["serviceId"]]
     assert node["url"] in row
     assert "0.25…0.5 aUSD" in row

@@ -120,7 +120,7 @@ def test_a_quality_dispute_is_raised_judged_by_its_evidence_and_ruled_half(
     assert json.loads(evidence.read_bytes())["narrative"] == "it was a poor repetition"
     court.arbitrator.run("verify-evidence", str(evidence))
 
-    assert court.client.code("dispute", "rule", channel, "--award", "50%", "--yes") == "contract-reverted"
+    assert court.client.code("dispute", "rule", channel, "--award", "50%", "--yes") == "not-arbitrator"
     ruled = court.arbitrator.json("dispute", "rule", channel, "--award", "50%", "--yes")
     assert (ruled["dispute"], ruled["held"], ruled["awarded"]) == ("ruled", "0", str(CAPTURED // 2))
     assert moved(before, court.balances()) == {"client": -CAPTURED // 2, "operator": CAPTURED // 2}
@@ -147,9 +147,9 @@ def test_a_dispute_without_a_ruling_lapses_and_the_payee_is_paid_after_the_windo
     before = court.balances()
     channel = court.buy()
     court.client.json("dispute", "raise", channel, "--claim", "non-delivery", "--to", "data", "--yes")
-    assert court.client.code("dispute", "lapse", channel, "--yes") == "contract-reverted"
+    assert court.client.code("dispute", "lapse", channel, "--yes") == "ruling-still-due"
     court.pass_time(DAY)
-    assert court.arbitrator.code("dispute", "rule", channel, "--award", "0.1", "--yes") == "contract-reverted"
+    assert court.arbitrator.code("dispute", "rule", channel, "--award", "0.1", "--yes") == "ruling-too-late"
     lapsed = court.client.json("dispute", "lapse", channel, "--yes")
     assert (lapsed["dispute"], lapsed["held"], lapsed["releasable"]) == ("lapsed", str(CAPTURED), False)
     court.pass_time(2 * DAY)
@@ -166,7 +166,7 @@ def test_an_honest_operator_can_be_neither_proven_a_liar_nor_challenged_for_its_
     assert court.client.code("dispute", "prove", channel, "--yes") == "nothing-provable"
     assert court.client.code("dispute", "prove", channel, "--or-challenge", "--yes") == "challenge-pointless"
     assert court.client.code("dispute", "challenge", channel, "--call", "9", "--yes") == "word-unknown"
-    assert court.client.code("dispute", "release", channel, "--yes") == "contract-reverted"
+    assert court.client.code("dispute", "release", channel, "--yes") == "still-held"
 
 
 @pytest.mark.long  # tests/e2e/test_disputes.py goes the same way
@@ -175,7 +175,7 @@ def test_an_operator_that_does_not_answer_a_challenge_in_time_loses_what_is_held
     channel = court.buy()
     challenged = court.client.json("dispute", "challenge", channel, "--call", "0", "--yes")
     assert challenged["challenged"] == "receipt of call 0"
-    assert court.client.code("dispute", "claim", channel, "--yes") == "contract-reverted"
+    assert court.client.code("dispute", "claim", channel, "--yes") == "answer-still-due"
     court.pass_time(DAY)
     assert court.client.json("dispute", "claim", channel, "--yes")["awarded"] == str(CAPTURED)
     assert moved(before, court.balances()) == {}

@@ -1,5 +1,7 @@
 """Rating through the installed command."""
 
+import re
+
 from tests.integration.cli.conftest import Shell
 
 Node = dict[str, str]
@@ -20,6 +22,13 @@ def test_a_session_is_rated_as_suggested_unless_somebody_thinks_otherwise_and_on
     second = shell.json("call", node["serviceId"], "repeat", "--arg", "text=a")["channelId"]
     rated = shell.json("rate", second, "--yes")
     assert (rated["channelId"], rated["score"], rated["suggested"]["score"]) == (second, 100, 100)
+    service = shell.json("services", "show", node["serviceId"])
+    watched = shell.text("watch", "--of", service["operator"], "--from-block", "0", "--once").splitlines()
+    ratings = [line.partition(": rated ")[2] for line in watched if ": rated " in line]
+    assert ratings == ["70/100 after 0.25 aUSD", "100/100 after 0.25 aUSD"]
+    assert service["ratings"] == {"count": 2, "mean": 85.0, "weightedMean": 85.0, "weighedAmount": "500000"}
+    shown = shell.text("services", "show", node["serviceId"])
+    assert re.search(r"^ratings +85\.0 of 100 in 2 sessions; 85\.0 weighted by what they paid$", shown, re.M)
 
 
 def test_a_session_that_cost_nothing_and_a_score_out_of_range_are_refused(shell: Shell, node: Node) -> None:

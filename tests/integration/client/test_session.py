@@ -241,7 +241,7 @@ async def test_an_opening_that_the_contract_refuses_leaves_a_void_session_and_no
         )
         with pytest.raises(ChainError) as caught:
             await market.open(offer, deposit=1_000)
-        assert caught.value.code == "contract-reverted"
+        assert caught.value.code == "terms-not-current"
         (info,) = await market.sessions()
         assert info.phase is SessionPhase.VOID
         async with market.resume(info.channel_id) as session:

@@ -97,6 +97,8 @@ async def test_what_a_reorganization_undoes_is_reported_again_as_undone(anvil: P
             assert not registered.undone
 
             await devnet.revert(snapshot)
+            # The same as an endpoint that is behind shows: nothing is known of the block yet.
+            assert await watch.look() == []
             await devnet.mine(3)
             assert await watch.look() == [replace(registered, undone=True)]
             assert await watch.look() == []

@@ -1,6 +1,7 @@
 """The operator's money side without HTTP: store, watcher and settle loop on a real chain, calls by hand."""
 
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -145,10 +146,12 @@ async def opened_books(
     interval_seconds: float = 60,
     receipt_timeout_seconds: float = 30,
     max_batch_items: int = 1,
+    own_confirmations: int = 1,
+    sender_clock: Callable[[], float] = time.time,
 ) -> AsyncIterator[Books]:
     """Open the folder's store and journal, as a starting process does.
 
-    Own transactions count once they are mined; `confirmations` is for what the chain says.
+    `confirmations` is for what the chain says, `own_confirmations` for what became of own transactions.
     """
     clock = clock or Clock()
     observer = Observer()
@@ -157,6 +160,8 @@ async def opened_books(
         chain,
         LocalSigner(operator),
         journal,
+        confirmations=own_confirmations,
+        clock=sender_clock,
         receipt_timeout_seconds=receipt_timeout_seconds,
         poll_interval_seconds=0.02,
     )
@@ -180,6 +185,7 @@ async def opened_books(
                 interval_seconds=0.05,
                 now_ms=clock.now_ms,
                 on_change=settling.wake,
+                on_read=settling.saw,
             )
             yield Books(chain, store, sender, journal, settling, watcher, clock, observer)
     finally:

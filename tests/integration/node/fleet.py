@@ -75,11 +75,11 @@ class Fleet:
             **changes,
         }
 
-    def running(self, name: str, **changes: Any) -> Any:
+    def running(self, name: str, *, register: bool = True, **changes: Any) -> Any:
         """A node in this process; the first that is started publishes the service."""
         settings = Settings(**self.settings(name, **changes))
         identity = Identity(self._operator.key, self._operator.key)
-        return running_node(settings, functions=[note], identity=identity, register=True)
+        return running_node(settings, functions=[note], identity=identity, register=register)
 
     def copy_folder(self, name: str, to: str) -> None:
         """What nodes of one operator share, but the watermark: that is each one's own."""
@@ -88,6 +88,12 @@ class Fleet:
             self.folder / to,
             ignore=shutil.ignore_patterns("watermark", "*.lock", "*.sqlite3*"),
         )
+
+    async def join(self, name: str, **changes: Any) -> None:
+        """Let a host serve beside the first one for a moment: from then on it may start alone."""
+        self.copy_folder("first", name)
+        async with self.running(name, register=False, **changes):
+            pass
 
     @asynccontextmanager
     async def member(

@@ -168,7 +168,7 @@ async def test_operator_without_a_running_node_answers_and_releases_by_hand(
     owed = await operators.run("credits", "--claim", "--json")
 
     assert (early.code, quiet.code) == (1, 1)
-    assert "contract-reverted" in early.error
+    assert "[still-held]" in early.error
     assert "no-dispute-pending" in quiet.error
     assert not (tmp_path / "early.json").exists()
     assert written.json["transaction"] is None
@@ -193,7 +193,7 @@ async def test_running_node_says_no_where_the_contract_would(
         listening = operators.folder / CONTROL_FILE
         assert listening.stat().st_mode & 0o777 == 0o600
     assert refused.code == 1
-    assert "contract-reverted" in refused.error
+    assert "[no-dispute-pending]" in refused.error
     assert "session-not-found" in unknown.error
     assert none.out == "PaymentManager owes 0, DisputeManager 0\n"
     assert not listening.exists()

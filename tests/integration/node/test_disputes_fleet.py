@@ -89,11 +89,11 @@ async def test_challenge_whose_process_is_killed_while_it_answers_is_answered_on
 ) -> None:
     session, words = await sold(fleet, buyer)
     async with fleet.running("first", **DISPUTE_TERMS) as first:
-        pass
-    async with fleet.member("second", first, "after-broadcast", **DISPUTE_TERMS) as doomed:
+        await fleet.join("second", **DISPUTE_TERMS)
+    async with fleet.member("first", first, "after-broadcast", **DISPUTE_TERMS) as doomed:
         await disputant.challenge(session.channel_id, words.receipts[1])
         await asyncio.wait_for(doomed.process.wait(), 60)
-    async with fleet.member("third", first, **DISPUTE_TERMS):
+    async with fleet.member("second", first, **DISPUTE_TERMS):
         await disputant.answered(session.channel_id)
 
         async def known() -> bool:

@@ -1,29 +1,36 @@
 """A client leaves on the chain, and the node cannot see the chain for half of the grace."""
 
+import asyncio
+import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-import aiohttp
 import pytest
 from structlog.testing import capture_logs
 
 from aioum.chain import calls
 from aioum.chain.client import Chain
 from aioum.core.errors import ChainError, Refused
-from aioum.core.ledger import Phase
+from aioum.core.hextext import to_hex
+from aioum.core.ledger import Limits, Phase
 from aioum.core.transcript import frontier_root
 from aioum.core.types import ChannelId
 from aioum.devnet.running import RunningDevnet, running_devnet
 from aioum_node.app import running_node
+from aioum_node.edge import Clock
 from aioum_node.keys.identity import Identity
 from aioum_node.settlement.loop import DEADLINE_NEAR
+from aioum_node.store.sqlite import STORE_FILE, SqliteStore
 from tests.integration.chain.faulty_endpoint import Fault, FaultyEndpoint, faulty_endpoint
+from tests.integration.conftest import FundedAccount
 from tests.integration.node.books import PRICE, Books, open_session, opened_books, register_service, send
 from tests.integration.node.test_node_and_chain import buyer_on, settings_for, shout, until
+from tests.unit.node.store.samples import channel, facts, opened
 
 GRACE_SECONDS = 900
+SILENCE_SECONDS = 60
 ROUND_SECONDS = 15
 
 
@@ -94,13 +101,19 @@ async def test_an_exit_is_settled_within_the_grace_though_the_chain_was_away_for
         assert DEADLINE_NEAR not in books.observer.failures
 
 
-async def test_the_operator_is_told_before_the_grace_ends_even_if_the_chain_stays_silent(
+async def test_the_operator_is_told_before_the_grace_ends_even_if_the_chain_stays_silent_and_the_lease_moves(
     anvil: Path, tmp_path: Path
 ) -> None:
     async with departing(tmp_path) as departure:
         books = departure.books
         with capture_logs() as logs:
-            await departure.run_for(GRACE_SECONDS - 405)
+            await departure.run_for(GRACE_SECONDS - 645)
+            # As where another process is to settle for a while.
+            tenure = asyncio.create_task(books.settling.run())
+            await asyncio.sleep(0)
+            tenure.cancel()
+            await asyncio.wait({tenure})
+            await departure.run_for(240)
             assert DEADLINE_NEAR not in books.observer.failures
             await departure.run_for(15)
             await departure.run_for(90)
@@ -119,21 +132,20 @@ async def test_a_whole_node_serves_nothing_after_the_request_and_settles_when_th
         running_devnet() as devnet,
         faulty_endpoint(devnet.rpc_url) as endpoint,
         buyer_on(devnet, tmp_path) as buyer,
-        aiohttp.ClientSession() as http,
     ):
         identity = Identity(devnet.accounts[1], devnet.accounts[1])
+        ahead = [0.0]
+        clock = Clock(time.time, lambda: time.monotonic() + ahead[0])
         settings = settings_for(
             devnet,
             tmp_path / "node",
             rpc_url=endpoint.url,
-            chain_silence_seconds=1,
+            chain_silence_seconds=SILENCE_SECONDS,
             receipt_timeout_seconds=1,
         )
-        async with running_node(settings, functions=[shout], identity=identity, register=True) as node:
-
-            async def status_is(status: int) -> bool:
-                async with http.get(node.url + "/readyz") as response:
-                    return response.status == status
+        async with running_node(
+            settings, functions=[shout], identity=identity, register=True, clock=clock
+        ) as node:
 
             async def is_leaving() -> bool:
                 stored = await node.store.session(session.channel_id)
@@ -150,29 +162,55 @@ async def test_a_whole_node_serves_nothing_after_the_request_and_settles_when_th
                 endpoint.faults["eth_sendRawTransaction"] = Fault.LOST
             else:
                 endpoint.silent = True
-                await until(lambda: status_is(503))
             request = calls.request_close(buyer.chain.payment_manager, session.channel_id)
             await buyer.account.sender.send(request, "leave")
             if is_seen:
                 await until(is_leaving)
                 endpoint.silent = True
+            ahead[0] += SILENCE_SECONDS - 20
             first = await buyer.pay(node, session, 2 * PRICE)
-            await until(lambda: status_is(503))
-            second = await buyer.pay(node, session, 2 * PRICE)
+            ahead[0] += 20
+            second = await buyer.pay(node, session, 3 * PRICE)
             await devnet.increase_time(GRACE_SECONDS // 2)
             endpoint.silent = False
             endpoint.faults.clear()
             await until(is_final)
-            last = await buyer.pay(node, session, 2 * PRICE)
+            last = await buyer.pay(node, session, 3 * PRICE)
             settled = await buyer.chain.session(session.channel_id)
             calls_recorded = await node.store.calls(session.channel_id, 0, 10)
 
     assert served.status == 200
-    assert first.code in (("session-close-pending", "session-sealed") if is_seen else ("not-ready",))
+    if is_seen:
+        assert first.code in ("session-close-pending", "session-sealed")
+    else:
+        # What the node cannot see yet it serves, for as long as the setting says, and is paid for.
+        assert first.status == 200
     assert second.code == "not-ready"
     assert last.code == "session-finalized"
-    assert len(calls_recorded) == 1
+    sold = 1 if is_seen else 2
+    assert len(calls_recorded) == sold
     assert settled is not None
     assert 0 < settled.finalized_at < settled.close_requested_at + GRACE_SECONDS
-    assert (settled.settled, settled.call_count) == (PRICE, 1)
+    assert (settled.settled, settled.call_count) == (sold * PRICE, sold)
     assert settled.has_root
+
+
+async def test_a_node_that_cannot_start_without_the_chain_says_who_is_leaving(
+    devnet: RunningDevnet, operator: FundedAccount, tmp_path: Path
+) -> None:
+    async with SqliteStore(tmp_path / STORE_FILE, Limits()) as store:
+        for number, is_leaving in ((1, True), (2, False)):
+            await store.open(facts(number), replace(opened(number), close_pending=is_leaving), 0)
+    settings = settings_for(devnet, tmp_path, rpc_url="http://127.0.0.1:1")
+    identity = Identity(operator.key, operator.key)
+    with capture_logs() as logs, pytest.raises(ChainError) as caught:
+        async with running_node(settings, functions=[shout], identity=identity):
+            pass
+    assert caught.value.code == "rpc-unreachable"
+    told = logs[-1]
+    assert (told["event"], told["log_level"], told["code"]) == (
+        "exits-unattended",
+        "critical",
+        "rpc-unreachable",
+    )
+    assert (told["sessions"], told["channels"]) == (1, [to_hex(channel(1))])

@@ -24,6 +24,15 @@ from tests.fake_signer import FakeSigner, Refusal, served_over_http
 from tests.integration.conftest import FundedAccount
 from tests.integration.node.conftest import PRICE, fail, shout
 from tests.integration.node.edge_client import Buyer, Opened, Reply
+from tests.integration.node.test_visibility import (
+    CARRIERS,
+    LOG_LOOPS,
+    LOOPS,
+    SIGNER_LOOPS,
+    loop_series,
+    node_tasks,
+    scraped,
+)
 from tests.postgres import PostgresServer, schema_of
 
 FORMER = LocalKey(b"\x61" * 32)
@@ -147,11 +156,19 @@ async def test_an_altered_settlement_is_never_sent_and_the_right_one_is_sent_lat
         while sum(method == "eth_signTransaction" for method, _ in fake.asked) < 3:
             await asyncio.sleep(0.05)
         assert await chain.rpc.transaction_count(operator.key.address, "pending") == nonce
+        failing, running = await scraped(buyer.http, node), set(node_tasks())
         fake.tamper = lambda method, result: result
         done = await settled(buyer, node, session, 1)
+        over = await scraped(buyer.http, node)
 
     anchored = await chain.session(session.channel_id)
     assert (done.status, anchored is not None and anchored.settled) == (200, PRICE)
+    assert failing["aioum_settlement_failures_total", "signer-altered"] >= 2
+    assert (failing["aioum_waiting", "settlement"], failing["aioum_transactions_in_flight",]) == (1, 0)
+    assert (over["aioum_settlements_total",], over["aioum_captured_base_units_total",]) == (1, PRICE)
+    loops = {**LOOPS, **LOG_LOOPS, **SIGNER_LOOPS}
+    assert loops.keys() <= running <= loops.keys() | CARRIERS
+    assert loop_series(over) == set(loops.values())
 
 
 async def test_a_session_under_former_terms_is_served_and_settled_by_the_retired_receipt_key(

@@ -28,6 +28,14 @@ from tests.integration.conftest import FundedAccount
 from tests.integration.node.crashing_node import CALL_STEPS, PRICE, SETTLEMENT_STEPS
 from tests.integration.node.edge_client import Buyer, Opened, Reply
 from tests.integration.node.fleet import PATIENT_SECONDS, Fleet
+from tests.integration.node.test_visibility import (
+    CARRIERS,
+    LOOPS,
+    SHARED_LOOPS,
+    loop_series,
+    node_tasks,
+    scraped,
+)
 from tests.many import some_of
 from tests.pens import ROSTER, Pen
 from tests.postgres import PostgresServer
@@ -217,12 +225,13 @@ async def test_settlement_whose_process_is_killed_at_any_step_is_finished_by_ano
     async with fleet.running("first") as first:
         session = await buyer.open(first, 50_000)
         await call(fleet, buyer, first, session, PRICE, "opening", action="open")
-    async with fleet.member("second", first, step) as doomed:
+        await fleet.join("second")
+    async with fleet.member("first", first, step) as doomed:
         with pytest.raises(aiohttp.ClientError):
             await buyer.close_until_settled(doomed.node, session, 1)
         await asyncio.wait_for(doomed.process.wait(), 60)
-    async with fleet.member("third", first) as third:
-        done = await buyer.close_until_settled(third.node, session, 1)
+    async with fleet.member("second", first) as heir:
+        done = await buyer.close_until_settled(heir.node, session, 1)
         sent = await looked_up(fleet, postgres)
     assert sent == [(f"settle:{to_hex(session.channel_id)}", "mined")]
     anchored = await chain.session(session.channel_id)
@@ -308,6 +317,7 @@ async def test_node_whose_database_is_away_says_so_and_goes_on_when_it_is_back(
     async with fleet.running("first") as first:
         session = await buyer.open(first, 50_000)
         await call(fleet, buyer, first, session, PRICE, "opening", action="open")
+        running, samples = set(node_tasks()), await scraped(buyer.http, first)
         await asyncio.to_thread(postgres.stop, mode="immediate")
         try:
             away = await ready(first, False)
@@ -316,6 +326,9 @@ async def test_node_whose_database_is_away_says_so_and_goes_on_when_it_is_back(
             await asyncio.to_thread(postgres.start)
         await ready(first, True)
         after = await call(fleet, buyer, first, session, 2 * PRICE, "after")
+    loops = {**LOOPS, **SHARED_LOOPS}
+    assert loops.keys() <= running <= loops.keys() | CARRIERS
+    assert loop_series(samples) == set(loops.values())
     assert "store" in json.dumps(away)
     assert refused.status == 503
     assert buyer.receipt(first, after).receipt.index == 1

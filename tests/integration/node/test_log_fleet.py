@@ -6,7 +6,7 @@ import shutil
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import asyncpg
 import pytest
@@ -28,7 +28,7 @@ from tests.integration.node.logging_operator import IDENTITY, settled
 from tests.postgres import PostgresServer, schema_of
 
 Sql: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
-LOG = {
+LOG: dict[str, Any] = {
     "transparency_log": True,
     "transparency_log_interval_seconds": 0.1,
     "transparency_log_origin": IDENTITY.origin,

@@ -55,6 +55,28 @@ async def test_a_settlement_whose_answer_is_lost_is_found_and_sent_once(
         assert set(books.observer.failures) <= {"outcome-unknown"}
 
 
+async def test_sessions_whose_batch_was_not_sent_are_settled_together_all_the_same(
+    devnet: RunningDevnet, payer: FundedAccount, registered_service: RegisteredService, tmp_path: Path
+) -> None:
+    async with (
+        faulty_endpoint(devnet.rpc_url) as endpoint,
+        Chain.connect(devnet.deployment, rpc_url=endpoint.url) as chain,
+        opened_books(chain, registered_service.operator.key, tmp_path, max_batch_items=3) as books,
+    ):
+        channels = [await sealed(books, payer, registered_service) for _ in range(3)]
+        before = await books.transactions_sent()
+        endpoint.faults["eth_estimateGas"] = Fault.LOST
+        await books.settling.run_once()
+        assert books.observer.failures == ["rpc-unreachable"] * 3
+        endpoint.faults.clear()
+        books.settling.chain_is_back()
+        await books.settling.run_once()
+        assert await books.transactions_sent() == before + 1
+        assert books.observer.captured == [3 * PRICE] * 3
+        for channel_id in channels:
+            assert (await books.stored(channel_id)).state.phase is Phase.FINAL
+
+
 async def test_a_commitment_whose_answer_is_lost_is_found_and_the_settlement_behind_it_is_no_failure(
     devnet: RunningDevnet, payer: FundedAccount, registered_service: RegisteredService, tmp_path: Path
 ) -> None:

@@ -18,6 +18,7 @@ from aioum.core.signing import LocalKey
 from aioum.core.types import ZERO_ADDRESS, Bytes32
 from aioum.devnet.running import RunningDevnet
 from aioum_node.app import RunningNode
+from tests.integration.chain.lagging_replica import lagging_replica
 from tests.integration.conftest import FundedAccount
 from tests.integration.node.conftest import PRICE, StartNode
 from tests.integration.node.edge_client import Buyer, Opened
@@ -65,6 +66,21 @@ async def test_opening_that_the_chain_does_not_show_is_answered_at_once_and_may_
     assert {(reply.status, reply.code) for reply in replies} == {(402, "opening-not-final")}
     assert all("Retry-After" in reply.headers for reply in replies)
     assert paid.status == 200
+
+
+async def test_every_opening_is_served_at_once_though_a_replica_is_three_blocks_behind(
+    start_node: StartNode, buyer: Buyer, devnet: RunningDevnet
+) -> None:
+    async with (
+        lagging_replica(devnet.rpc_url, 3) as replica,
+        start_node(rpc_url=f"{replica}, {devnet.rpc_url}") as node,
+    ):
+        sessions = [await buyer.open(node) for _ in range(3)]
+        # The first reply counts: a client of ours would come again after a refusal.
+        replies = [await buyer.enter(node, session, PRICE) for session in sessions]
+        later = await buyer.enter(node, await buyer.open(node), PRICE)
+
+    assert [reply.status for reply in (*replies, later)] == [200] * 4
 
 
 async def test_opening_of_somebody_else_is_not_waited_for(start_node: StartNode, buyer: Buyer) -> None:

@@ -1,5 +1,6 @@
 """A node whose store is older than what it answered: noticed at start, and nothing is said a second time."""
 
+import asyncio
 import shutil
 import sqlite3
 from collections.abc import Callable
@@ -7,10 +8,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
 from aioum.chain import calls
 from aioum.chain.client import Chain
 from aioum.core.errors import AioumError
+from aioum.core.hextext import to_hex
 from aioum.core.ledger import Phase
 from aioum.core.types import Bytes32
 from aioum.core.wire import RECEIPT_HEADER, SignedReceipt
@@ -80,6 +83,12 @@ async def bought(start_node: StartNode, buyer: Buyer, *more: Callable[[], object
         await buyer.pay(node, session, 3 * PRICE)
         await buyer.pay(node, session, 4 * PRICE)
     return session
+
+
+async def suspects_counted(buyer: Buyer, node: RunningNode) -> float:
+    async with buyer.http.get(f"{node.admin_url}/metrics") as response:
+        lines = (await response.text()).splitlines()
+    return next(float(line.split()[1]) for line in lines if line.startswith("aioum_suspect_sessions "))
 
 
 async def refusals(buyer: Buyer, node: RunningNode, session: Opened) -> set[str]:
@@ -209,15 +218,17 @@ async def test_whole_folder_restored_is_found_out_by_the_clients_newest_receipt(
 
     async with start_node() as node:
         receipt = buyer.receipt(node, newest)
-        known = await buyer.pay(node, session, PRICE, newest=receipt)
-        after = await stored(node, session)
-        again = await buyer.pay(node, session, 3 * PRICE)
+        with capture_logs() as log:
+            known = await buyer.pay(node, session, PRICE, newest=receipt)
+            after = await stored(node, session)
+            again = await buyer.pay(node, session, 3 * PRICE, newest=receipt)
 
     assert known.code == again.code == "session-suspect"
+    assert [entry["event"] for entry in log].count("receipt-beyond-store") == 1
     assert after.state.phase is Phase.SUSPECT
 
 
-async def test_whole_folder_restored_is_found_out_by_what_the_chain_holds(
+async def test_whole_folder_restored_is_found_out_by_what_the_chain_holds_said_once_and_counted(
     start_node: StartNode, buyer: Buyer, folder: Folder, operator: FundedAccount, chain: Chain
 ) -> None:
     async with start_node() as node:
@@ -227,32 +238,39 @@ async def test_whole_folder_restored_is_found_out_by_what_the_chain_holds(
     async with start_node() as node:
         await buyer.pay(node, session, 2 * PRICE)
     commit = calls.commit_results(chain.payment_manager, session.channel_id, Bytes32(b"\x07" * 32), 2)
-    await operator.sender.send(commit, "anchor")
     folder.restore(backup)
 
-    async with start_node() as node:
-        refused = await buyer.pay(node, session, PRICE)
-        state = (await stored(node, session)).state
+    with capture_logs() as log:
+        async with start_node() as node:
+            before = await suspects_counted(buyer, node)
+            await operator.sender.send(commit, "anchor")
+            async with asyncio.timeout(30):
+                while await suspects_counted(buyer, node) == before:
+                    await asyncio.sleep(0.05)
+            refused = await buyer.pay(node, session, PRICE)
+            await node.watcher.look()
+            state = (await stored(node, session)).state
+            counted = await suspects_counted(buyer, node)
 
     assert refused.code == "session-suspect"
     assert state.phase is Phase.SUSPECT
+    assert (before, counted) == (0, 1)
+    (said,) = [entry for entry in log if entry["event"] == "chain-beyond-store"]
+    assert said["log_level"] == "error"
+    assert said["channel"] == to_hex(session.channel_id)
+    assert (said["stored_calls"], said["anchored_calls"]) == (1, 2)
 
 
 async def test_suspect_sessions_are_counted_for_whoever_watches_the_node(
     start_node: StartNode, buyer: Buyer, folder: Folder
 ) -> None:
-    async def counted(node: RunningNode) -> str:
-        async with buyer.http.get(f"{node.admin_url}/metrics") as response:
-            lines = (await response.text()).splitlines()
-        return next(line for line in lines if line.startswith("aioum_suspect_sessions "))
-
     async with start_node() as node:
         session = await buyer.open(node)
         await buyer.enter(node, session, PRICE)
-        before = await counted(node)
+        before = await suspects_counted(buyer, node)
     (folder.path / WATERMARK).unlink()
     async with start_node() as node:
-        assert (before, await counted(node)) == ("aioum_suspect_sessions 0.0", "aioum_suspect_sessions 1.0")
+        assert (before, await suspects_counted(buyer, node)) == (0, 1)
 
 
 async def test_receipt_of_another_answer_than_the_stores_makes_its_session_suspect(

@@ -177,10 +177,10 @@ async def test_a_refused_settlement_is_told_with_its_reason_and_tried_again_only
         await books.settling.close(channel_id)
         for _ in range(3):
             await books.settling.run_once()
-        assert books.observer.failures == ["contract-reverted"]
+        assert books.observer.failures == ["not-payee-or-operator"]
         books.clock.advance(2)
         await books.settling.run_once()
-        assert books.observer.failures == ["contract-reverted"] * 2
+        assert books.observer.failures == ["not-payee-or-operator"] * 2
         assert (await books.stored(channel_id)).state.phase is Phase.SEALED
 
 

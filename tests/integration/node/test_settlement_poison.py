@@ -67,7 +67,7 @@ async def capture_more_than_was_spent(market: Market, channel_id: ChannelId) -> 
         Poison("another root", anchor_another_root, "root-conflict"),
         Poison("a record that contradicts itself", contradict_the_record, "store-corrupt"),
         Poison("a forged voucher", nothing_more, "store-corrupt", is_forged=True),
-        Poison("another operator's", nothing_more, "contract-reverted", is_foreign=True),
+        Poison("another operator's", nothing_more, "not-payee-or-operator", is_foreign=True),
         Poison("settled before", capture_more_than_was_spent, "root-conflict"),
     ],
     ids=lambda poison: poison.name,
@@ -129,16 +129,16 @@ async def test_one_that_reverts_only_in_its_block_is_told_with_the_reason_and_th
             await other
 
         assert [await is_settled(market, channel_id) for channel_id in channels] == [False] + [True] * 19
-        assert books.observer.failures == ["transaction-reverted"]
+        assert books.observer.failures == ["root-already-committed"]
         (told,) = (entry for entry in logs if entry["event"] == "settlement-failed")
-        assert (told["channel"], told["code"]) == (to_hex(poisoned), "transaction-reverted")
+        assert (told["channel"], told["code"]) == (to_hex(poisoned), "root-already-committed")
         assert told["details"]["error"] == "RootAlreadyCommitted"
         assert told["details"]["args"]["channelId"] == to_hex(poisoned)
         # It is final: what comes next is a look at the chain, and no other transaction.
         sent = await books.transactions_sent()
         books.clock.advance(600)
         await books.settling.run_once()
-        assert books.observer.failures == ["transaction-reverted", "root-conflict"]
+        assert books.observer.failures == ["root-already-committed", "root-conflict"]
         assert await books.transactions_sent() == sent
 
 

@@ -1,5 +1,8 @@
-"""A top-up is reorganized away while a voucher relies on it."""
+"""A top-up is reorganized away while a voucher relies on it, or a settlement before it is final."""
 
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
@@ -81,6 +84,71 @@ async def test_while_the_top_up_may_come_back_nothing_is_given_up_and_the_operat
         await books.settling.run_once()
         assert (await books.on_chain(channel_id)).settled == 3 * PRICE
         assert books.observer.failures == ["deposit-below-voucher"]
+
+
+async def test_what_is_not_deep_enough_and_reorganized_away_never_counts_and_a_settlement_is_sent_again(
+    anvil: Path, tmp_path: Path
+) -> None:
+    ahead = [0.0]
+    how = {"own_confirmations": 3, "sender_clock": lambda: time.time() + ahead[0]}
+    async with running_market(tmp_path, confirmations=3, **how) as market:
+        books, devnet = market.books, market.devnet
+        opening = await open_session(market.client, market.service, deposit=2 * PRICE)
+        channel_id = await books.adopt(opening, market.service)
+        await devnet.mine(2)
+        await books.watcher.look()
+        await books.call(market.key, channel_id)
+        # Every block counts from here on.
+        await devnet.pause_mining()
+
+        async def is_topped_up() -> bool:
+            return (await books.on_chain(channel_id)).deposit == 3 * PRICE
+
+        async def is_settled() -> bool:
+            return (await books.on_chain(channel_id)).is_finalized
+
+        snapshot = await devnet.snapshot()
+        top_up = calls.top_up(market.chain.payment_manager, channel_id, PRICE)
+        async with asyncio.TaskGroup() as group:
+            group.create_task(send(market.client, top_up))
+            await mine_until(market, is_topped_up)
+        await devnet.mine()
+        await books.watcher.look()
+        deposits = [(await books.stored(channel_id)).state.deposit]
+        await devnet.revert(snapshot)
+        for _ in range(4):
+            await devnet.mine()
+            await books.watcher.look()
+            deposits.append((await books.stored(channel_id)).state.deposit)
+        assert deposits == [2 * PRICE] * 5
+
+        await books.settling.close(channel_id)
+        sent = await books.transactions_sent()
+        snapshot = await devnet.snapshot()
+        settling = asyncio.create_task(books.settling.run_once())
+        await mine_until(market, is_settled)
+        await devnet.revert(snapshot)
+        assert not await is_settled()
+        # It is handed in again every five seconds.
+        ahead[0] += 6
+        await mine_until(market, is_settled)
+        assert not settling.done()
+        await devnet.mine(2)
+        await settling
+
+        head = await market.chain.head()
+        events = await market.chain.events(market.chain.first_block, head.number, channel_id)
+        assert [event.name for event in events].count("Finalized") == 1
+        assert await books.transactions_sent() == sent + 1
+        assert (books.observer.captured, books.observer.failures) == ([PRICE], [])
+        assert (await books.stored(channel_id)).state.phase is Phase.FINAL
+
+
+async def mine_until(market: Market, condition: Callable[[], Awaitable[bool]]) -> None:
+    async with asyncio.timeout(20):
+        while not await condition():
+            await market.devnet.mine()
+            await asyncio.sleep(0.02)
 
 
 async def test_before_the_client_withdraws_the_best_covered_voucher_is_settled_and_the_loss_is_told(

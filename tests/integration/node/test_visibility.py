@@ -2,6 +2,7 @@
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import aiohttp
 import structlog
@@ -27,6 +28,54 @@ async def muse(text: str) -> str:
     return text
 
 
+@tool(price=PRICE)
+def ponder(text: str) -> str:
+    _log.info("musing")
+    return text
+
+
+# The series of each loop, by the coroutine that goes round in it.
+LOOPS = {
+    "ChainWatcher.run": "watch",
+    "SettleLoop.run": "settle",
+    "DisputeLoop.run": "disputes",
+    "RetentionLoop.run": "retention",
+    "StoreWatch.run": "store",
+    "BalanceWatch.run": "balance",
+    "SuspectCount.run": "suspects",
+}
+# Beside these: of a node with a log, where keys are outside, and where several processes share a store.
+LOG_LOOPS = {"LogLoop._keep": "log", "Anchoring.run": "anchor"}
+SIGNER_LOOPS = {"SignerWatch.run": "signer"}
+SHARED_LOOPS = {
+    "LeaseKeeper.run": "lease",
+    "Membership.run": "processes",
+    "TakeoverLoop.run": "takeover",
+}
+# Those that only carry others.
+CARRIERS = {"_run", "LogLoop.run", "together.<locals>.run"}
+
+
+QUEUES = (
+    "function_threads",
+    "command_runs",
+    "wasm_processes",
+    "upstream_connections",
+    "signer",
+    "settlement",
+)
+
+
+def node_tasks() -> dict[str, asyncio.Task[Any]]:
+    """What a node that serves nobody at the moment has running, by coroutine."""
+    tasks = {}
+    for task in asyncio.all_tasks():
+        coroutine: Any = task.get_coro()
+        if "aioum_node" in coroutine.cr_code.co_filename:
+            tasks[coroutine.cr_code.co_qualname] = task
+    return tasks
+
+
 async def scraped(http: aiohttp.ClientSession, node: RunningNode) -> dict[tuple[str, ...], float]:
     """Every sample of the node: (name, label values by label name…) → value."""
     async with http.get(node.admin_url + "/metrics") as response:
@@ -36,6 +85,11 @@ async def scraped(http: aiohttp.ClientSession, node: RunningNode) -> dict[tuple[
         for family in text_string_to_metric_families(text)
         for sample in family.samples
     }
+
+
+def loop_series(samples: dict[tuple[str, ...], float]) -> set[str]:
+    """The loops that are counted."""
+    return {key[1] for key in samples if key[0] == "aioum_loop_rounds_total"}
 
 
 async def test_every_loop_and_endpoint_is_seen_working_and_failing(
@@ -55,15 +109,15 @@ async def test_every_loop_and_endpoint_is_seen_working_and_failing(
             rpc_max_rest_seconds=0.1,
             retention_interval_seconds=0.1,
         )
-        identity = Identity(operator.key, operator.key)
+        identity, loops = Identity(operator.key, operator.key), {**LOOPS, **LOG_LOOPS}
         async with running_node(settings, functions=[shout], identity=identity, register=True) as node:
 
             async def every_loop_went_round() -> bool:
                 samples = await scraped(http, node)
-                loops = ("settle", "watch", "retention")
-                return all(samples.get(("aioum_loop_rounds_total", loop), 0) >= 2 for loop in loops)
+                return all(samples["aioum_loop_rounds_total", loop] >= 1 for loop in loops.values())
 
             await until(every_loop_went_round)
+            running = node_tasks()
             working = await scraped(http, node)
             one.silent = True
 
@@ -85,8 +139,15 @@ async def test_every_loop_and_endpoint_is_seen_working_and_failing(
             async with http.get(node.url + "/endpoints") as response:
                 public_status = response.status
 
-    for loop in ("settle", "watch", "retention"):
+    # A new loop needs a series, and a row here.
+    assert set(running) == loops.keys() | CARRIERS
+    assert loop_series(working) == set(loops.values())
+    for loop in loops.values():
         assert working["aioum_loop_last_round_timestamp_seconds", loop] > 1_700_000_000
+    assert working["aioum_account_balance_wei",] > 10**15
+    assert {key[1:]: value for key, value in working.items() if key[0] == "aioum_waiting"} == {
+        (queue,): 0 for queue in QUEUES
+    }
     for endpoint in (one, two):
         assert working["aioum_endpoint_in_use", shown(endpoint.url)] == 1
         assert working["aioum_endpoint_head_block", shown(endpoint.url)] > 0
@@ -117,14 +178,17 @@ async def test_what_a_tool_logs_carries_the_channel_and_the_call(
             identity = Identity(operator.key, operator.key)
             buyer = Buyer(chain, payer, http)
             async with running_node(
-                settings_for(devnet, tmp_path), functions=[shout, muse], identity=identity, register=True
+                settings_for(devnet, tmp_path),
+                functions=[shout, muse, ponder],
+                identity=identity,
+                register=True,
             ) as node:
                 sessions = [await buyer.open(node) for _ in range(2)]
                 for session in sessions:
                     await buyer.enter(node, session)
-                for amount in (PRICE, 2 * PRICE):
+                for amount, name in ((PRICE, "muse"), (2 * PRICE, "ponder")):
                     answers = await asyncio.gather(
-                        *(buyer.pay(node, session, amount, "muse") for session in sessions)
+                        *(buyer.pay(node, session, amount, name) for session in sessions)
                     )
                     assert [answer.status for answer in answers] == [200, 200]
     finally:

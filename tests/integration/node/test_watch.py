@@ -1,5 +1,6 @@
 """Following a chain that moves, reorganizes and is replaced."""
 
+import math
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -7,18 +8,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from prometheus_client import CollectorRegistry
 from structlog.testing import capture_logs
 
 from aioum.chain import calls
 from aioum.chain.client import Chain
 from aioum.chain.journal import SqliteTransactionJournal
-from aioum.chain.model import Service
+from aioum.chain.model import ChainEvent, Service
 from aioum.chain.sender import Sender
 from aioum.chain.signers import LocalSigner
-from aioum.core.errors import Refused
+from aioum.core.errors import ChainError, Refused
+from aioum.core.hextext import to_hex
 from aioum.core.ledger import Phase
 from aioum.core.signing import LocalKey
+from aioum.core.types import ChannelId
 from aioum.devnet.running import RunningDevnet, running_devnet
+from aioum_node.chain_metrics import LoopMetrics
 from tests.integration.node.books import (
     DEPOSIT,
     PRICE,
@@ -64,6 +69,25 @@ async def running_market(folder: Path, *, confirmations: int = 1, **how: Any) ->
         yield Market(devnet, chain, books, service, key, client)
 
 
+class FlakyChain(Chain):
+    """Behind an endpoint that fails after so many `answers` about events; `asked` has their ranges."""
+
+    answers: int = 0
+    asked: list[tuple[int, int]]
+
+    async def events(
+        self, from_block: int, to_block: int, channel_id: ChannelId | None = None
+    ) -> list[ChainEvent]:
+        self.asked = [*getattr(self, "asked", []), (from_block, to_block)]
+        if len(self.asked) > self.answers:
+            await unreachable()
+        return await super().events(from_block, to_block, channel_id)
+
+
+async def unreachable(*arguments: Any) -> Any:
+    raise ChainError("the endpoint cannot be reached", code="rpc-unreachable")
+
+
 @pytest.fixture
 async def market(anvil: Path, tmp_path: Path) -> AsyncIterator[Market]:
     async with running_market(tmp_path) as running:
@@ -102,21 +126,42 @@ async def test_a_settlement_is_final_once_it_is_deep_enough(anvil: Path, tmp_pat
         assert (await books.stored(channel_id)).state.phase is Phase.FINAL
 
 
-async def test_a_deposit_and_an_exit_that_are_reorganized_away_count_no_longer(market: Market) -> None:
+async def test_a_deposit_and_an_exit_that_are_reorganized_away_count_no_longer_and_it_is_told(
+    market: Market, monkeypatch: pytest.MonkeyPatch
+) -> None:
     books = market.books
     channel_id = await books.adopt(await open_session(market.client, market.service), market.service)
     await books.watcher.look()
     snapshot = await market.devnet.snapshot()
-    await send(market.client, calls.top_up(market.chain.payment_manager, channel_id, 500))
+    topped_up = await send(market.client, calls.top_up(market.chain.payment_manager, channel_id, 500))
     await send(market.client, calls.request_close(market.chain.payment_manager, channel_id))
     await books.watcher.look()
     state = (await books.stored(channel_id)).state
     assert (state.deposit, state.close_pending) == (DEPOSIT + 500, True)
+    assert books.settling.nearest_exit_seconds <= GRACE_SECONDS
     await market.devnet.revert(snapshot)
     await market.devnet.mine(5)
-    await books.watcher.look()
+    registry = CollectorRegistry()
+    monkeypatch.setattr(books.watcher, "_observer", LoopMetrics(registry, lambda: 0).watch())
+    with capture_logs() as logs:
+        # The endpoint fails when the channel is to be read: what is gone is still gone at the next look.
+        with monkeypatch.context() as patched:
+            patched.setattr(market.chain, "session", unreachable)
+            with pytest.raises(ChainError):
+                await books.watcher.look()
+        for _ in range(2):
+            await books.watcher.look()
     state = (await books.stored(channel_id)).state
     assert (state.deposit, state.close_pending, state.phase) == (DEPOSIT, False, Phase.OPEN)
+    assert books.settling.nearest_exit_seconds == math.inf
+    (told,) = (entry for entry in logs if entry["event"] == "chain-reorganized")
+    assert (told["log_level"], told["block"], told["events"]) == (
+        "warning",
+        topped_up.block_number,
+        2,
+    )
+    assert told["channels"] == [to_hex(channel_id)]
+    assert registry.get_sample_value("aioum_reorganizations_total") == 1
 
 
 async def test_an_exit_that_a_top_up_takes_back_is_pending_no_longer(market: Market) -> None:
@@ -193,6 +238,42 @@ async def test_what_happened_while_the_node_was_down_is_found_at_its_start(
         async with opened_books(market.chain, market.devnet.accounts[1], tmp_path / "node") as restarted:
             await restarted.watcher.look()
             assert (await restarted.stored(channel_id)).state.deposit == DEPOSIT + 500
+
+
+async def test_a_scan_that_fails_far_behind_goes_on_where_it_failed_also_in_the_next_process(
+    anvil: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    operator, folder = LocalKey(b"\x07" * 32), tmp_path / "node"
+    # Ranges of 2,000 blocks take anvil long to mine.
+    monkeypatch.setattr("aioum_node.watch.MAX_RANGE_BLOCKS", 20)
+    async with (
+        running_market(tmp_path) as market,
+        FlakyChain.connect(market.devnet.deployment) as flaky,
+    ):
+        channel_id = await market.books.adopt(
+            await open_session(market.client, market.service), market.service
+        )
+        await market.books.watcher.look()
+        await market.books.store.close()
+        first = (await market.chain.head()).number
+        await market.devnet.mine(60)
+        await send(market.client, calls.top_up(market.chain.payment_manager, channel_id, 500))
+        async with opened_books(flaky, operator, folder) as books:
+            flaky.answers = 2
+            for _ in range(2):
+                with pytest.raises(ChainError):
+                    await books.watcher.look()
+            one, two, failed, again = flaky.asked
+        assert again == failed
+        assert one[0] <= first
+        assert (two[0], failed[0]) == (one[1] + 1, two[1] + 1)
+
+        async with opened_books(flaky, operator, folder) as books:
+            flaky.asked, flaky.answers = [], 100
+            await books.watcher.look()
+            assert flaky.asked[0] == failed
+            assert flaky.asked[-1][1] > first + 60
+            assert (await books.stored(channel_id)).state.deposit == DEPOSIT + 500
 
 
 async def test_what_was_reorganized_away_while_the_node_was_down_counts_no_longer_at_its_start(

@@ -5,7 +5,7 @@ from time import perf_counter
 import pytest
 
 from benchmarks.measure import Alternative, Plan, in_batches, measure
-from benchmarks.result import Case, Comparison, Count, Environment, Limit, Result, Samples
+from benchmarks.result import Case, Comparison, Count, Difference, Environment, Limit, Result, Samples
 
 ENVIRONMENT = Environment(
     cpu="some processor", cpus=2, system="Linux x86_64", python="CPython 3.11.7", packages={}
@@ -35,8 +35,9 @@ def test_ratio_is_the_baselines_best_round_over_the_subjects() -> None:
     assert ratio.best == 6.0
 
 
-def test_mean_and_deviation_are_those_of_the_ratios_within_each_round() -> None:
+def test_median_mean_and_deviation_are_those_of_the_ratios_within_each_round() -> None:
     (ratio,) = case(ours=(1.0, 2.0, 4.0), theirs=(8.0, 6.0, 8.0)).ratios()
+    assert ratio.median == 3.0
     assert ratio.mean == pytest.approx((8 + 3 + 2) / 3)
     assert ratio.deviation == pytest.approx(3.2145502536643185)
 
@@ -56,6 +57,32 @@ def test_noise_that_hits_both_alternatives_of_a_round_leaves_the_figure_stable()
 def test_ratio_below_what_is_needed_is_missed(at_least: float | None, missed: bool) -> None:
     (ratio,) = case(at_least, ours=(1.0, 1.0), theirs=(8.0, 8.0)).ratios()
     assert ratio.missed is missed
+
+
+def difference(ours: tuple[float, ...], theirs: tuple[float, ...], unit: tuple[float, ...]) -> Case:
+    return case(ours=ours, theirs=theirs, unit=unit).model_copy(
+        update={"differences": (Difference(subject="ours", baseline="theirs", unit="unit", at_most=2),)}
+    )
+
+
+def test_a_difference_is_the_median_of_the_rounds_in_medians_of_its_unit() -> None:
+    (added,) = difference((5.0, 7.0, 12.0), (4.0, 4.0, 4.0), (1.0, 1.5, 9.0)).added()
+    assert (added.median, added.unit_seconds, added.units) == (3.0, 1.5, 2.0)
+    assert added.mean == 4.0
+    assert added.deviation == pytest.approx(13**0.5)
+    assert (added.missed, added.unstable) == (False, True)
+
+
+@pytest.mark.parametrize("noisy", [6.9, 100.0])
+def test_one_noisy_round_of_the_baseline_hides_no_difference(noisy: float) -> None:
+    measured = difference((7.0, 7.1, 7.0), (4.0, noisy, 4.0), (1.0, 1.0, 1.0))
+    assert measured.added()[0].missed
+    assert measured.missed
+
+
+def test_a_difference_may_be_none_at_all() -> None:
+    (added,) = difference((4.0, 3.0, 4.0), (4.5, 4.0, 4.5), (1.0, 1.0, 1.0)).added()
+    assert (added.units, added.missed) == (-0.5, False)
 
 
 @pytest.mark.parametrize(

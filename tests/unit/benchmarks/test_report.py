@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.__main__ import NAMES, PARTS
+from benchmarks.__main__ import NAMES, PARTS, main
 from benchmarks.report import duration, load_results, rate, render_page, table, times
-from benchmarks.result import Case, Count, Limit
+from benchmarks.result import Case, Count, Difference, Limit
 from tests.unit.benchmarks.test_measure import case, result
 
 
@@ -19,7 +19,7 @@ def folder(repository: Path, request: pytest.FixtureRequest) -> Path:
 def test_row_shows_rates_ratio_and_what_is_needed() -> None:
     text = table(result(case(1000, ours=(0.0005, 0.0006), theirs=(0.25, 0.3))))
     row = text.splitlines()[2]
-    assert row == "| some case | ours 2 k/s | theirs 4/s | 500× | 500× ± 0 | 1,000× | missed |"
+    assert row == "| some case | ours 2 k/s | theirs 4/s | 500× | 500× | 500× ± 0 | 1,000× | missed |"
 
 
 def test_a_time_is_shown_with_what_it_may_be_at_most() -> None:
@@ -28,6 +28,21 @@ def test_a_time_is_shown_with_what_it_may_be_at_most() -> None:
     text = table(result(measured.model_copy(update={"limits": limits})))
     assert "| some case | ours | 40 µs | 45 µs ± 7.07 µs | 40 µs | unstable |" in text.splitlines()
     assert "| some case | theirs | 1 s | 1 s ± 0 ns | 500 ms | missed |" in text.splitlines()
+
+
+def test_a_difference_is_shown_in_seconds_and_in_what_it_is_counted_in() -> None:
+    measured = case(ours=(0.003, 0.004, 0.003), theirs=(0.001, 0.001, 0.001), sync=(0.0002, 0.0002, 0.0004))
+    slower = Difference(subject="ours", baseline="theirs", unit="sync", at_most=12)
+    faster = Difference(subject="theirs", baseline="ours", unit="sync", at_most=-11)
+    text = table(result(measured.model_copy(update={"differences": (slower, faster)})))
+    assert (
+        "| some case | ours 3 ms | theirs 1 ms | 2 ms | 2.33 ms ± 577 µs | 10× sync of 200 µs | 12× "
+        "| unstable |" in text.splitlines()
+    )
+    assert (
+        "| some case | theirs 1 ms | ours 3 ms | -2 ms | -2.33 ms ± 577 µs | -10× sync of 200 µs | -11× "
+        "| missed, unstable |" in text.splitlines()
+    )
 
 
 def test_counts_have_a_row_for_each_case_and_a_column_for_each_name() -> None:
@@ -98,6 +113,19 @@ def test_tables_of_the_page_are_those_of_the_raw_samples_beside_it(folder: Path)
     results = load_results(folder)
     assert results
     assert render_page(page, results) == page
+
+
+def test_what_is_kept_comes_from_a_whole_run_and_misses_nothing(folder: Path) -> None:
+    results = load_results(folder)
+    assert [measured.benchmark for measured in results if measured.quick] == []
+    assert [(each.benchmark, case.name) for each in results for case in each.cases if case.missed] == []
+
+
+def test_a_quick_run_is_not_kept(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as refused:
+        main(["--quick", "--write", "root"])
+    assert refused.value.code == 2
+    assert "a quick run is not kept" in capsys.readouterr().err
 
 
 def test_every_table_of_the_page_has_its_raw_samples(folder: Path) -> None:

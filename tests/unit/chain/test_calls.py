@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from eth_abi.abi import decode
 
-from aioum.chain import anchors, authorized_calls, calls, dispute_calls, ratings
+from aioum.chain import anchors, authorized_calls, calls, dispute_calls, ratings, tokens
 from aioum.chain.abi import CONTRACTS, artifact, canonical_type, encode_creation
 from aioum.chain.dispute_calls import Claim
 from aioum.core.errors import AioumError
@@ -52,6 +52,7 @@ CALLS = {
     "settleSession": calls.settle_session(A, SETTLEMENT),
     "settleSessions": calls.settle_sessions(A, [SETTLEMENT, SETTLEMENT]),
     "release": calls.release(A, CHANNEL),
+    "resolve": calls.resolve(A, CHANNEL, 5),
     "claimCredit": calls.claim_credit(A, C, B),
     "openSessionWithAuthorization": authorized_calls.open_session_with_authorization(
         A, payer=B, service_id=3, terms_hash=ROOT, deposit=9, nonce=ROOT, authorization=AUTHORIZATION
@@ -81,6 +82,8 @@ CALLS = {
     "retire": calls.retire(A, 3),
     "approve": calls.approve(A, B, 2**256 - 1),
     "mint": calls.mint(A, B, 10),
+    "transfer": tokens.transfer(A, B, 10),
+    "transferFrom": tokens.transfer_from(A, B, C, 10),
 }
 
 
@@ -100,6 +103,7 @@ EXPECTED: dict[str, tuple[Any, ...]] = {
     "settleSession": ((CHANNEL, 9, 8, 7, ROOT, b"s" * 65),),
     "settleSessions": (((CHANNEL, 9, 8, 7, ROOT, b"s" * 65),) * 2,),
     "release": (CHANNEL,),
+    "resolve": (CHANNEL, 5),
     "claimCredit": (text(C), text(B)),
     "openSessionWithAuthorization": (
         *(text(B), 3, ROOT, 9, ROOT, text(Address(bytes(20))), bytes(32), (1, 2, b"s" * 65)),
@@ -130,6 +134,8 @@ EXPECTED: dict[str, tuple[Any, ...]] = {
     "retire": (3,),
     "approve": (text(B), 2**256 - 1),
     "mint": (text(B), 10),
+    "transfer": (text(B), 10),
+    "transferFrom": (text(B), text(C), 10),
 }
 
 

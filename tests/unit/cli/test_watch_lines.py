@@ -7,9 +7,12 @@ from typing import Any
 import pytest
 
 from aioum.chain.abi import CONTRACTS, DEV_TOKEN, artifact
+from aioum.chain.events import EVENTS as EVENT_TYPES
 from aioum.chain.model import ChainEvent
 from aioum.cli.watch_lines import QUIET, to_json, to_line
 from aioum.client.watching import Concern, Sighting
+from aioum.core.hashing import keccak256
+from aioum.core.hextext import to_hex
 from aioum.core.types import Address, Bytes32, ChannelId
 
 CHANNEL = ChannelId(b"\x01" * 32)
@@ -30,7 +33,8 @@ def sighting(name: str, **changes: Any) -> Sighting:
     args = {
         parameter["name"]: _VALUES.get(parameter["type"], 2) for parameter in EVENTS[name]["inputs"]
     } | changes
-    event = ChainEvent(name, OTHER, CHANNEL, args, 7, Bytes32(b"\x02" * 32), Bytes32(b"\x03" * 32), 4)
+    body = EVENT_TYPES[name](*args.values())
+    event = ChainEvent(name, OTHER, CHANNEL, body, args, 7, Bytes32(b"\x02" * 32), Bytes32(b"\x03" * 32), 4)
     return Sighting(event, None, 1_800_000_000)
 
 
@@ -46,6 +50,13 @@ def test_amounts_are_told_in_the_token_or_in_base_units_where_it_is_not_known() 
     seen = sighting("Released", amount=1_500_000)
     assert to_line(seen, 6, "aUSD").endswith("1.5 aUSD that was held went to the payee")
     assert to_line(seen, None, "").endswith("1500000 base units that was held went to the payee")
+
+
+def test_an_item_that_a_batch_left_out_names_the_reason_code() -> None:
+    refusal = keccak256(b"RootRequired(bytes32)")[:4] + CHANNEL
+    line = to_line(sighting("SettlementSkipped", reason=refusal), 6, "aUSD")
+    refused = f"the contract refused: RootRequired(channelId={to_hex(CHANNEL)})"
+    assert line.endswith(f"left out of a batch: {refused} [root-required]")
 
 
 def test_what_a_reorganization_undid_is_said_so() -> None:

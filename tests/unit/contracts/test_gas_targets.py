@@ -40,7 +40,10 @@ TARGETS = (
 # (a batch of one, a batch of 25, most gas of each further item)
 BATCH_TARGETS = (
     ("settleSessions, 1 of one payer", "settleSessions, 25 of one payer", 75_000),
+    ("settleSessions, 1 of one payer", "settleSessions, 25 of as many payers", 75_000),
     ("settleSessions, 1 held", "settleSessions, 25 held", 95_000),
+    ("settleSessions, 1 held", "settleSessions, 25 held of as many payers", 95_000),
+    ("settleSessions, 1 held", "settleSessions, 25 held of as many payers who have nothing left", 95_000),
 )
 
 

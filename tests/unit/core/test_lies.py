@@ -121,3 +121,13 @@ def test_what_can_be_challenged_is_inside_the_anchored_history_and_the_longest_s
         Anchored(FIVE.statement(4).statement.root, 4, 0),
     )
     assert words == [FIVE.statement(3), FIVE.statement(2), FIVE.receipt(1)]
+
+
+def test_what_was_answered_and_what_that_covers_is_not_challenged_again() -> None:
+    anchored = Anchored(FIVE.statement(4).statement.root, 4, 0)
+    receipts = [FIVE.receipt(index) for index in range(4)]
+    statements = [FIVE.statement(count) for count in (1, 2, 3)]
+
+    after_two = challengeable(receipts, statements, anchored, answered_calls=2, answered_receipts={3})
+    assert after_two == [FIVE.statement(3), FIVE.receipt(2)]
+    assert challengeable(receipts, statements, anchored, answered_calls=3, answered_receipts={3}) == []

@@ -36,3 +36,18 @@ def test_condition_that_fails_is_missing_at_once() -> None:
     readiness.unmet("running")
 
     assert readiness.missing() == ["running"]
+
+
+def test_a_condition_that_is_looked_at_counts_beside_what_was_said_of_it() -> None:
+    writable = [True]
+    readiness = Readiness(lambda: 0.0)
+    readiness.require_while("store", lambda: writable[0])
+    assert readiness.missing() == []
+
+    writable[0] = False
+    readiness.met("store")
+    assert readiness.missing() == ["store"]
+
+    writable[0] = True
+    readiness.unmet("store")
+    assert readiness.missing() == ["store"]

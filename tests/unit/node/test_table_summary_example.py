@@ -15,6 +15,7 @@ from aioum_node.card_builder import build_card
 from aioum_node.init import init_node
 from aioum_node.service import load_tools
 from aioum_node.settings import Settings, load_settings
+from tests.tools import missing
 from tests.unit.node.test_card_builder import FACTS
 
 MODULE = "table_summary.wasm"
@@ -108,7 +109,7 @@ async def test_the_largest_tables_fit_into_the_limits(example: Path, table: str)
 
 def test_the_committed_module_is_what_its_source_compiles_to(repository: Path) -> None:
     if not (repository / "node_modules" / "assemblyscript").is_dir():
-        pytest.skip("the compiler is not installed; scripts/setup installs it")
+        missing("the compiler is not installed; scripts/setup installs it")
 
     built = subprocess.run(
         [repository / "scripts" / "build_wasm", "--check"],

@@ -14,6 +14,7 @@ from aiohttp import web
 from aiohttp.test_utils import unused_port
 
 from aioum_node.settings import ENVIRONMENT_PREFIX, Settings
+from tests.tools import missing
 
 MOST_EXPOSED = 2.0
 """Of 10, as `systemd-analyze security` counts; the unit has less."""
@@ -35,7 +36,7 @@ def instructions(deploy: Path) -> list[str]:
 def analyze() -> str:
     program = shutil.which("systemd-analyze")
     if program is None:
-        pytest.skip("systemd-analyze is not installed")
+        missing("systemd-analyze is not installed; Debian has it in the package systemd")
     return program
 
 
@@ -92,7 +93,7 @@ def test_a_linter_finds_nothing_wrong_with_the_containerfile(deploy: Path) -> No
     beside = Path(sys.executable).with_name("hadolint")
     program = str(beside) if beside.exists() else shutil.which("hadolint")
     if program is None:
-        pytest.skip("hadolint is not installed")
+        missing("hadolint is not installed; scripts/setup installs it")
     linted = subprocess.run(
         [program, str(deploy / "Containerfile")], check=False, capture_output=True, text=True
     )

@@ -116,7 +116,9 @@ def test_every_condition_of_readiness_has_a_row(sources: dict[Path, ast.Module],
     for module in sources.values():
         for node in ast.walk(module):
             match node:
-                case ast.Call(func=ast.Attribute(value=value, attr="require" | "met"), args=[name, *_]):
+                case ast.Call(
+                    func=ast.Attribute(value=value, attr="require" | "met" | "require_while"), args=[name, *_]
+                ):
                     if ast.unparse(value).endswith("readiness"):
                         named.add(constants.get(ast.unparse(name), ast.unparse(name)))
     page = (repository / "docs" / "runbook.md").read_text(encoding="utf-8")
@@ -124,9 +126,44 @@ def test_every_condition_of_readiness_has_a_row(sources: dict[Path, ast.Module],
     assert named == set(re.findall(r"^\| `([a-z-]+)` \|", section, re.MULTILINE))
 
 
-def test_every_metric_that_an_alert_watches_exists(sources: dict[Path, ast.Module], repository: Path) -> None:
+def exported(sources: dict[Path, ast.Module]) -> set[str]:
+    """The names of all series, as a scrape shows them."""
+    names = {text for text in text_literals(sources) if re.fullmatch("aioum_(?!node$)[a-z_]+", text)}
+    for module in sources.values():
+        for node in ast.walk(module):
+            match node:
+                case ast.Call(
+                    func=ast.Name(id="Counter" | "CounterMetricFamily"),
+                    args=[ast.Constant(value=str(name)), *_],
+                ):
+                    names.remove(name)
+                    names.add(name + "_total")
+    return names
+
+
+def test_every_metric_is_described_and_every_metric_that_a_page_names_exists(
+    sources: dict[Path, ast.Module], repository: Path
+) -> None:
+    runbook, guide = (
+        (repository / "docs" / name).read_text(encoding="utf-8")
+        for name in ("runbook.md", "operator-guide.md")
+    )
+    series = exported(sources)
+    assert series
+    assert set(re.findall(r"^\| `(aioum_[a-z_]+)` \|", guide, re.MULTILINE)) == series
+    assert set(re.findall(r"`(aioum_[a-z_]+)", runbook + guide)) <= series
+
+
+def test_every_loop_is_described(sources: dict[Path, ast.Module], repository: Path) -> None:
+    named = set()
+    for module in sources.values():
+        for node in ast.walk(module):
+            match node:
+                case ast.Call(
+                    func=ast.Attribute(attr="of") | ast.Name(id="observer_of"),
+                    args=[ast.Constant(value=str(name))],
+                ):
+                    named.add(name)
     page = (repository / "docs" / "runbook.md").read_text(encoding="utf-8")
-    watched = set(re.findall(r"`(aioum_[a-z_]+)", page))
-    texts = text_literals(sources)
-    assert watched
-    assert [name for name in watched if name.removesuffix("_total") not in texts] == []
+    section = page.partition("\n### What stands still when a loop fails\n")[2].partition("\n## ")[0]
+    assert named == set(re.findall(r"^\| `([a-z-]+)` \|", section, re.MULTILINE))

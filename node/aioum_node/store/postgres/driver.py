@@ -60,6 +60,7 @@ class Connections:
             are locked for the length of one small transaction, never while a tool runs.
         idle_timeout_seconds: after how long without a statement the server undoes a transaction: that of a
             process that stands still must not keep the others waiting for longer than they do.
+        statement_timeout_seconds: how long a statement may take; None for as long as it needs.
     """
 
     def __init__(
@@ -72,6 +73,7 @@ class Connections:
         max_readers: int,
         lock_timeout_seconds: float = 10.0,
         idle_timeout_seconds: float = 5.0,
+        statement_timeout_seconds: float | None = _STATEMENT_SECONDS,
     ) -> None:
         self._url = url
         self._schema = schema
@@ -80,6 +82,7 @@ class Connections:
             "lock_timeout": _milliseconds(lock_timeout_seconds),
             "idle_in_transaction_session_timeout": _milliseconds(idle_timeout_seconds),
         }
+        self._statement_timeout_seconds = statement_timeout_seconds
         self._size = max_writers + max_readers
         self._reading = asyncio.Semaphore(max_readers)
         self._opening = asyncio.Lock()
@@ -176,7 +179,7 @@ class Connections:
                 min_size=1,
                 max_size=self._size,
                 timeout=_CONNECTING_SECONDS,
-                command_timeout=_STATEMENT_SECONDS,
+                command_timeout=self._statement_timeout_seconds,
                 server_settings={
                     **_SERVER_SETTINGS,
                     **self._timeouts,
@@ -235,7 +238,10 @@ async def snapshot(
         ConfigError: `database-url-invalid`, `store-not-durable`, and what `prepare` raises.
         AioumError: `store-failed`.
     """
-    connections = Connections(url, schema, prepare, max_writers=0, max_readers=1)
+    # Whoever takes one reads everything: of a large store that may take minutes.
+    connections = Connections(
+        url, schema, prepare, max_writers=0, max_readers=1, statement_timeout_seconds=None
+    )
     try:
         pool = await connections.connect()
         async with pool.acquire() as connection:

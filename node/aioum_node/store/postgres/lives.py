@@ -4,12 +4,16 @@ Every node that shares the store has a life of its own in it, with a number that
 that its clients are told of, and with each sign of life. A node whose life is gone, or whose number is below
 its watermark, was answered from a newer store. The number is raised and looked at inside the transaction, so
 a running node notices, too, also one that answers nobody: others may have.
+
+A node that has found its number to be right says with it that it lives: the store is the newest one. Without
+such a word nobody without a watermark may take it for that.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from datetime import timedelta
 
 from aioum.core.errors import AioumError
 from aioum.core.ledger import ABANDONED, Phase
@@ -21,6 +25,8 @@ _SELECT_LIFE = """
     SELECT incarnation, previous, starts, sequence FROM lives WHERE incarnation = $1 OR previous = $1
     ORDER BY starts DESC LIMIT 1
 """
+_LIVED = "SELECT EXISTS (SELECT FROM lives)"
+_LIVED_AND_NOBODY_LIVES = f"{_LIVED} AND NOT EXISTS (SELECT FROM lives WHERE alive_until > clock_timestamp())"
 # In the order of the rows, as groups of steps lock them.
 _LOCK_LIVING = "SELECT id FROM accounts WHERE phase = ANY($1::smallint[]) ORDER BY id FOR UPDATE"
 _SUSPECT = """
@@ -35,12 +41,18 @@ class Lives:
     Args:
         former: the incarnation that the node's watermark has, or None.
         cover: see `writer.Cover` of the SQLite store; called on a thread.
+        silence_seconds: how long a sign of life counts.
+
+    Attributes:
+        failure: why nobody can be told of anything, as `cover` found last; None once it succeeded.
     """
 
-    def __init__(self, former: bytes | None, cover: Callable[[int], None]) -> None:
+    def __init__(self, former: bytes | None, cover: Callable[[int], None], silence_seconds: float) -> None:
+        self._silence = timedelta(seconds=silence_seconds)
         self._incarnation = former
         self._cover = cover
         self._covering = asyncio.Lock()
+        self.failure: AioumError | None = None
         self._begun = False
         self._sequence = 0
         self._covered = 0
@@ -53,10 +65,10 @@ class Lives:
         )
         life = await connection.fetchrow(_SELECT_LIFE, self._incarnation)
         if life is None:
-            # A node that joins has no watermark yet. One that has is not known to a store of before its life;
-            # where nobody lived, the store is another one.
-            lived = self._incarnation is not None and await connection.fetchval(
-                "SELECT EXISTS (SELECT FROM lives)"
+            # One that has a watermark is not known to a store of before its life; where nobody lived, the
+            # store is another one. One that has none joins those that live, or lost it with the newer store.
+            lived = await connection.fetchval(
+                _LIVED_AND_NOBODY_LIVES if self._incarnation is None else _LIVED
             )
             return StoreMark(node_incarnation, None, int(lived), 0, suspect_until)
         incarnation, previous, starts, sequence = life
@@ -69,11 +81,13 @@ class Lives:
             # The one before it: a start that crashes from here on looks for this one.
             await connection.execute("DELETE FROM lives WHERE incarnation = $1", life["previous"])
         await connection.execute(
-            "INSERT INTO lives (incarnation, previous, starts, sequence) VALUES ($1, $2, $3, $4)",
+            "INSERT INTO lives (incarnation, previous, starts, sequence, alive_until) "
+            "VALUES ($1, $2, $3, $4, clock_timestamp() + $5)",
             beginning.incarnation,
             beginning.previous,
             1 if life is None else life["starts"] + 1,
             beginning.sequence if life is None else max(life["sequence"], beginning.sequence),
+            self._silence,
         )
         if beginning.suspect_until is None:
             return 0
@@ -100,8 +114,10 @@ class Lives:
         if not self._begun:
             return 0
         number: int | None = await connection.fetchval(
-            "UPDATE lives SET sequence = sequence + 1 WHERE incarnation = $1 RETURNING sequence",
+            "UPDATE lives SET sequence = sequence + 1, alive_until = clock_timestamp() + $2 "
+            "WHERE incarnation = $1 RETURNING sequence",
             self._incarnation,
+            self._silence,
         )
         self._is_older = number is None or number <= self._sequence
         self.require_newest()
@@ -121,6 +137,12 @@ class Lives:
                 details={"outcome": "not-done"},
             )
 
+    async def end(self, connection: Connection) -> None:
+        """Vouch for the store no more."""
+        await connection.execute(
+            "UPDATE lives SET alive_until = '-infinity' WHERE incarnation = $1", self._incarnation
+        )
+
     async def told(self, number: int) -> None:
         """A transaction is durable and its clients are to be told: make that known outside the store first.
 
@@ -131,8 +153,13 @@ class Lives:
             self._sequence = max(self._sequence, number)
             # Also who repeats a step whose covering failed comes by here before anybody is told.
             if self._sequence > self._covered:
-                await asyncio.to_thread(self._cover, self._sequence)
+                try:
+                    await asyncio.to_thread(self._cover, self._sequence)
+                except AioumError as error:
+                    self.failure = error
+                    raise
                 self._covered = self._sequence
+            self.failure = None
 
 
 async def _row(connection: Connection, query: str) -> tuple[bytes, int | None]:

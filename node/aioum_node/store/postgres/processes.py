@@ -13,7 +13,8 @@ from datetime import timedelta
 
 import structlog
 
-from aioum.core.errors import AioumError
+from aioum.core.errors import AioumError, ConfigError
+from aioum_node.loops import LoopObserver, Unobserved
 from aioum_node.store.postgres.driver import Connection, Connections
 
 _log = structlog.get_logger(__name__)
@@ -25,14 +26,18 @@ class Membership:
     Args:
         connections: to the store's schema.
         silence_seconds: how long a process may be silent before it counts as dead.
+        observer: told how the signs of life fare.
 
     Attributes:
         process: this process's id; 0 before it joined.
     """
 
-    def __init__(self, connections: Connections, silence_seconds: float) -> None:
+    def __init__(
+        self, connections: Connections, silence_seconds: float, observer: LoopObserver | None = None
+    ) -> None:
         self._connections = connections
         self._silence = timedelta(seconds=silence_seconds)
+        self._observer = observer or Unobserved()
         self.process = 0
 
     async def join(self, connection: Connection) -> None:
@@ -69,23 +74,37 @@ class Membership:
             await asyncio.sleep(self._silence.total_seconds() / 5)
             try:
                 await renew()
+                self._observer.round_done()
                 failing = False
             except AioumError as error:
+                self._observer.round_failed(error.code)
                 if not failing:
                     _log.warning("process-renewal-failed", code=error.code, error=str(error))
                 failing = True
-            except Exception:
+            except Exception as error:
+                self._observer.round_failed(AioumError(str(error)).code)
                 # A process that goes silent is taken for dead, and that must not come from a bug here.
                 _log.exception("process-renewal-broke")
 
-    async def leave(self) -> None:
-        """Say that this process serves no more.
+    async def require_alone(self, connection: Connection) -> None:
+        """Whether no other process lives.
 
         Raises:
-            AioumError: `store-failed`.
+            ConfigError: `store-in-use`.
         """
-        async with self._connections.transaction() as connection:
-            await connection.execute(
-                "UPDATE leases SET held_until = '-infinity' WHERE process = $1", self.process
+        others = await connection.fetchval(
+            "SELECT count(*) FROM processes WHERE id <> $1 AND alive_until > clock_timestamp()", self.process
+        )
+        if others:
+            raise ConfigError(
+                f"{others} other processes use the store",
+                code="store-in-use",
+                hint="stop every node; one that was killed counts for process_silence_seconds",
             )
-            await connection.execute("DELETE FROM processes WHERE id = $1", self.process)
+
+    async def leave(self, connection: Connection) -> None:
+        """Say that this process serves no more."""
+        await connection.execute(
+            "UPDATE leases SET held_until = '-infinity' WHERE process = $1", self.process
+        )
+        await connection.execute("DELETE FROM processes WHERE id = $1", self.process)

@@ -31,18 +31,21 @@ _IS_RUN_ELSEWHERE: Final = """
         WHERE s.channel_id = $1 AND p.id <> $3 AND p.alive_until > clock_timestamp()
     )
 """
-_STRAYS: Final = (
+# NOT EXISTS is a join. NOT IN is one comparison with each row, once the rows are too many for the memory of a
+# query.
+STRAYS: Final = (
     (
         "sessions without an account",
-        "SELECT count(*) FROM sessions WHERE id NOT IN (SELECT id FROM accounts)",
+        "SELECT count(*) FROM sessions AS s WHERE NOT EXISTS (SELECT FROM accounts AS a WHERE a.id = s.id)",
     ),
     (
         "calls of no session",
-        "SELECT count(*) FROM calls WHERE key >> 24 NOT IN (SELECT id FROM sessions)",
+        "SELECT count(*) FROM calls AS c "
+        "WHERE NOT EXISTS (SELECT FROM sessions AS s WHERE s.id = c.key >> 24)",
     ),
     (
         "answers of no call",
-        "SELECT count(*) FROM answers WHERE key NOT IN (SELECT key FROM calls)",
+        "SELECT count(*) FROM answers AS a WHERE NOT EXISTS (SELECT FROM calls AS c WHERE c.key = a.key)",
     ),
 )
 
@@ -104,9 +107,10 @@ class PostgresReader:
     ) -> list[StoredSession]:
         """`SessionReader.sessions`."""
         return await self._sessions(
-            "SELECT * FROM stored_sessions WHERE phase = ANY($1::smallint[]) "
+            "SELECT * FROM stored_sessions AS s WHERE phase = ANY($1::smallint[]) "
             "AND ($2::bigint IS NULL OR phase <> $3 OR close_pending OR active_at_ms <= $2) "
-            "AND ($4::bigint IS NULL OR (finalized_at_ms < $4 AND id NOT IN (SELECT id FROM holds))) "
+            "AND ($4::bigint IS NULL OR (finalized_at_ms < $4 "
+            "AND NOT EXISTS (SELECT FROM holds AS h WHERE h.id = s.id))) "
             "ORDER BY id LIMIT $5",
             [rows.PHASE_NUMBERS[phase] for phase in phases],
             idle_since_ms,
@@ -114,6 +118,17 @@ class PostgresReader:
             finalized_before_ms,
             limit,
         )
+
+    async def suspects(self) -> int:
+        """`IncarnationStore.suspects`."""
+
+        async def read(connection: Connection) -> int:
+            count: int = await connection.fetchval(
+                "SELECT count(*) FROM accounts WHERE phase = $1", rows.PHASE_NUMBERS[Phase.SUSPECT]
+            )
+            return count
+
+        return await self._connections.read(read)
 
     async def held(self) -> list[ChannelId]:
         """`HeldSessions.held`."""
@@ -244,7 +259,7 @@ class PostgresReader:
 
         async def read(connection: Connection) -> list[str]:
             found = []
-            for what, query in _STRAYS:
+            for what, query in STRAYS:
                 count = await connection.fetchval(query)
                 if count:
                     found.append(f"{count} {what}")

@@ -236,7 +236,19 @@ _CHECKPOINTS: Final = (
     """,
 )
 
-MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (_INITIAL, _LIVES, _CHALLENGES, _HOLDS, _CHECKPOINTS)
+_VOUCHING: Final = (
+    # Until when a life's last word counts: that the store is the newest one.
+    "ALTER TABLE lives ADD COLUMN alive_until timestamptz NOT NULL DEFAULT '-infinity'",
+)
+
+MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
+    _INITIAL,
+    _LIVES,
+    _CHALLENGES,
+    _HOLDS,
+    _CHECKPOINTS,
+    _VOUCHING,
+)
 """Statements by version: the first makes version 1. Only ever appended to."""
 
 CURRENT_VERSION: Final = len(MIGRATIONS)
@@ -272,11 +284,7 @@ async def migrate(
             `store-in-use`, it is older, and processes serve from it.
     """
     async with connection.transaction():
-        # Another process may take long over a large store.
-        await connection.execute("SET LOCAL lock_timeout = 0")
-        await connection.execute(
-            "SELECT pg_advisory_xact_lock($1)", _MIGRATION_LOCK, timeout=_MIGRATION_SECONDS
-        )
+        await lock_starts(connection)
         # Looked up first: making what exists needs a permission that a running node does without.
         if not await connection.fetchval("SELECT to_regnamespace($1) IS NOT NULL", schema):
             await connection.execute(f"CREATE SCHEMA {require_schema_name(schema)}")
@@ -295,6 +303,13 @@ async def migrate(
         await connection.execute(
             "INSERT INTO node (id, incarnation) VALUES (1, $1) ON CONFLICT DO NOTHING", new_incarnation
         )
+
+
+async def lock_starts(connection: Connection) -> None:
+    """Until the transaction ends nobody else migrates or joins a store; waits for those that do."""
+    # Another process may take long over a large store.
+    await connection.execute("SET LOCAL lock_timeout = 0")
+    await connection.execute("SELECT pg_advisory_xact_lock($1)", _MIGRATION_LOCK, timeout=_MIGRATION_SECONDS)
 
 
 async def require_current(connection: Connection, schema: str) -> None:

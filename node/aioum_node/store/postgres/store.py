@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
 from types import TracebackType
 from typing import Final
 
@@ -25,6 +25,7 @@ from aioum.core.submission.envelope import Envelope
 from aioum.core.types import Bytes32, ChannelId
 from aioum.log.publish import CheckpointRegister
 from aioum_node.leases import Lease
+from aioum_node.loops import LoopObserver
 from aioum_node.store.incarnations import INCARNATION_BYTES, Beginning, StoreMark
 from aioum_node.store.port import Equivocation, SessionFacts, StoredSession
 from aioum_node.store.postgres.checkpoints import PostgresLog
@@ -35,7 +36,7 @@ from aioum_node.store.postgres.leases import PostgresLeases
 from aioum_node.store.postgres.lives import Lives
 from aioum_node.store.postgres.processes import Membership
 from aioum_node.store.postgres.reader import PostgresReader
-from aioum_node.store.postgres.schema import migrate, require_schema_name
+from aioum_node.store.postgres.schema import lock_starts, migrate, require_schema_name
 from aioum_node.store.postgres.steps import Admit, Delete, Open, Record, Reimport, Result, Step, Update
 from aioum_node.store.postgres.writer import GroupWriter
 
@@ -64,6 +65,7 @@ class PostgresStore:
         random_bytes: names a new store.
         former: the incarnation that this node's watermark has, or None.
         cover: makes it known outside the store how far clients were told; see `Lives`.
+        observer: told how the process's signs of life fare.
 
     Attributes:
         leases: what one of the processes at a time may do.
@@ -88,6 +90,7 @@ class PostgresStore:
         random_bytes: Callable[[int], bytes] = secrets.token_bytes,
         former: bytes | None = None,
         cover: Callable[[int], None] = lambda number: None,
+        observer: LoopObserver | None = None,
     ) -> None:
         self._schema = require_schema_name(schema)
         self._limits = limits
@@ -101,8 +104,8 @@ class PostgresStore:
             max_readers=max_readers,
             lock_timeout_seconds=lock_timeout_seconds,
         )
-        self._lives = Lives(former, cover)
-        self._membership = Membership(self._connections, silence_seconds)
+        self._lives = Lives(former, cover, silence_seconds)
+        self._membership = Membership(self._connections, silence_seconds, observer)
         self.leases = PostgresLeases(self._connections, self._membership, silence_seconds)
         self._reader = PostgresReader(self._connections)
         self._writer = GroupWriter(
@@ -128,6 +131,15 @@ class PostgresStore:
     def waiting_steps(self) -> int:
         """Writes that wait or are under way."""
         return self._writer.waiting
+
+    @property
+    def failure(self) -> AioumError | None:
+        """See `NodeStore.failure`: the watermark's. Whether the database answers, every look at it says."""
+        return self._lives.failure
+
+    async def check(self) -> None:
+        """See `NodeStore.check`."""
+        await self.renew()
 
     async def agreed_secret(self, own: bytes) -> bytes:
         """See `NodeStore.agreed_secret`: that of the process which came first."""
@@ -163,6 +175,21 @@ class PostgresStore:
         async with self._connections.transaction() as connection:
             number = await self._lives.advance(connection)
         await self._lives.told(number)
+
+    @asynccontextmanager
+    async def alone(self) -> AsyncIterator[None]:
+        """While the block lasts no other process uses the store; one that starts waits for the end.
+
+        Raises:
+            ConfigError: `store-in-use`.
+            AioumError: `store-failed`.
+        """
+        async with self._connections.transaction() as connection:
+            # Nothing is asked on this connection while the block runs.
+            await connection.execute("SET LOCAL idle_in_transaction_session_timeout = 0")
+            await lock_starts(connection)
+            await self._membership.require_alone(connection)
+            yield
 
     async def open(self, facts: SessionFacts, state: SessionState, now_ms: int) -> StoredSession:
         """`SessionWriter.open`."""
@@ -294,7 +321,9 @@ class PostgresStore:
             await asyncio.wait({self._heart})
             with suppress(AioumError):
                 # Where this fails, the others wait until this process was silent for long enough.
-                await self._membership.leave()
+                async with self._connections.transaction() as connection:
+                    await self._membership.leave(connection)
+                    await self._lives.end(connection)
         await self._connections.close()
 
     async def __aenter__(self) -> PostgresStore:
@@ -344,6 +373,10 @@ class PostgresStore:
             suspects = await self._lives.begin(connection, beginning)
         self._lives.begun(beginning)
         return suspects
+
+    async def suspects(self) -> int:
+        """`IncarnationStore.suspects`."""
+        return await self._reader.suspects()
 
     async def reimport(self, channel_id: ChannelId, calls: Sequence[Call], now_ms: int) -> StoredSession:
         """`IncarnationStore.reimport`."""

@@ -242,6 +242,28 @@ async def test_l4_an_honest_operator_answers_and_earns_the_bond(
         assert caught.value.code == "word-unknown"
 
 
+async def test_l4_a_word_that_was_answered_is_not_challenged_again(
+    marketplace: MakeMarketplace, shop: Shop, devnet: RunningDevnet, operator: FundedAccount
+) -> None:
+    start = await shop.balances()
+    async with marketplace() as market:
+        session = await opened(market, shop, 2)
+        altered = [replace(session.calls[0], response="altered"), session.calls[1]]
+        shop.operator.lies.settle = lambda right: replace(right, root=Bytes32(transcript_root(altered)))
+        await settled_behind_its_back(session, shop)
+        assert isinstance(first := (await session.challenge()).word, SignedReceipt)
+        leaves = [Bytes32(entry_leaf(entry)) for entry in altered]
+        answer = dispute_calls.answer_receipt(
+            shop.decisions.address, session.channel_id, 1, leaves[1], inclusion_proof(leaves, 1, node_hash)
+        )
+        await operator.sender.send(answer, "answer")
+        assert isinstance(second := (await session.challenge()).word, SignedReceipt)
+        assert (first.receipt.index, second.receipt.index) == (1, 0)
+        await devnet.increase_time(DAY)
+        await session.recourse.claim_unanswered()
+        assert await shop.balances() - start == (-BOND, BOND, 0, 0)
+
+
 async def test_a_proven_lie_overtakes_a_dispute_and_its_bond_comes_back(
     marketplace: MakeMarketplace, shop: Shop
 ) -> None:

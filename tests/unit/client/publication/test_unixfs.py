@@ -12,6 +12,7 @@ import pytest
 
 from aioum.client.publication.cid import DAG_PB, RAW, Cid
 from aioum.client.publication.unixfs import PUBLISHED, Layout, file_cid, is_content_of
+from tests.tools import missing
 
 CHUNK = PUBLISHED.chunk_bytes
 FULL_NODE = PUBLISHED.max_links * CHUNK
@@ -37,10 +38,10 @@ def importer_cids(cases: list[tuple[int, Layout]], repository: Path, folder: Pat
     """What ipfs-unixfs-importer says of files of these sizes."""
     node = shutil.which("node")
     if node is None:
-        pytest.skip("Node.js is not installed")
+        missing("Node.js is not installed")
     for package in ("ipfs-unixfs-importer", "blockstore-core"):
         if not (repository / "node_modules" / package).is_dir():
-            pytest.skip(f"{package} is not in node_modules; scripts/setup installs it")
+            missing(f"{package} is not in node_modules; scripts/setup installs it")
     jobs = []
     for size_bytes, layout in cases:
         file = folder / str(size_bytes)

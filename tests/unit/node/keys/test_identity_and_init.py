@@ -14,6 +14,7 @@ from aioum.core.transcript import canonical_request
 from aioum_node.cli import main
 from aioum_node.init import devnet_key, init_node, read_key
 from aioum_node.keys.identity import challenge_secret, create_operator, load_identity
+from aioum_node.limits.admin import admin_token
 from aioum_node.service import load_tools
 from aioum_node.settings import Settings, load_settings
 
@@ -155,6 +156,10 @@ async def test_new_node_has_a_configuration_that_loads_and_tools_that_run(tmp_pa
     assert settings.deployment_file == deployment
     assert sorted(box.tools) == ["longest_words", "wordcount"]
     assert answer.response == b'{"characters":3,"lines":1,"words":2}'
+    assert mode(made.node_dir / "admin.token") == 0o600
+    token = admin_token(settings)
+    assert token is not None
+    assert len(token) > 40
 
 
 def test_folder_that_is_a_node_already_is_left_alone(tmp_path: Path) -> None:
@@ -167,13 +172,35 @@ def test_folder_that_is_a_node_already_is_left_alone(tmp_path: Path) -> None:
     assert caught.value.code == "node-exists"
 
 
-def test_template_needs_a_configuration(tmp_path: Path) -> None:
-    (tmp_path / "empty").mkdir()
+@pytest.mark.parametrize("config", [None, "service_name = "])
+def test_template_needs_a_configuration(tmp_path: Path, config: str | None) -> None:
+    template = tmp_path / "template"
+    template.mkdir()
+    if config is not None:
+        (template / "node.toml").write_text(config)
 
     with pytest.raises(ConfigError) as caught:
-        init_node(Settings(node_dir=tmp_path / "node"), template=tmp_path / "empty")
+        init_node(Settings(node_dir=tmp_path / "node"), template=template)
 
     assert caught.value.code == "template-invalid"
+    assert not (tmp_path / "node").exists()
+
+
+def test_token_that_the_settings_or_a_template_name_is_left_alone(tmp_path: Path) -> None:
+    mine = tmp_path / "mine.token"
+    mine.write_text("0123456789abcdef-Z\n")
+    mine.chmod(0o600)
+    template = tmp_path / "template"
+    template.mkdir()
+    for number, (config, named) in enumerate(
+        (('service_name = "copied"', mine), (f'admin_token_file = "{mine}"', None))
+    ):
+        (template / "node.toml").write_text(config + "\n")
+        settings = Settings(node_dir=tmp_path / str(number), admin_token_file=named)
+        made = init_node(settings, key=KEY, template=template)
+
+        assert admin_token(load_settings(made.config_file)) == "0123456789abcdef-Z"
+        assert not (made.node_dir / "admin.token").exists()
 
 
 def test_key_is_read_from_a_file(tmp_path: Path) -> None:

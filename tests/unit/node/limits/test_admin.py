@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
 from aioum.core.errors import ConfigError
 from aioum_node.app import running_node
@@ -31,13 +32,19 @@ async def test_port_that_others_reach_needs_a_token(tmp_path: Path, host: str) -
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.9", "::1", "localhost"])
-def test_port_of_this_machine_alone_may_do_without(tmp_path: Path, host: str) -> None:
-    assert admin_token(settings(tmp_path, None, admin_host=host)) is None
+def test_port_of_this_machine_alone_may_do_without_and_that_is_said(tmp_path: Path, host: str) -> None:
+    with capture_logs() as logs:
+        assert admin_token(settings(tmp_path, None, admin_host=host)) is None
+
+    assert [(entry["event"], entry["log_level"]) for entry in logs] == [("admin-port-open", "warning")]
 
 
 def test_token_comes_from_its_file_also_on_this_machine(tmp_path: Path) -> None:
-    assert admin_token(settings(tmp_path)) == TOKEN
-    assert admin_token(settings(tmp_path, admin_host="0.0.0.0")) == TOKEN
+    with capture_logs() as logs:
+        assert admin_token(settings(tmp_path)) == TOKEN
+        assert admin_token(settings(tmp_path, admin_host="0.0.0.0")) == TOKEN
+
+    assert logs == []
 
 
 @pytest.mark.parametrize(

@@ -212,9 +212,15 @@ async def test_where_the_watermark_cannot_be_written_nobody_is_answered_neither_
         for reading in (store.session(channel(1)), store.calls(channel(1), 0, 9)):
             with pytest.raises(OutcomeUnknown):
                 await reading
+        with pytest.raises(OutcomeUnknown):
+            await store.check()
+        failures = [store.failure]
         failing = False
+        await store.check()
+        failures.append(store.failure)
         recorded = await store.record(channel(1), 0, answer("late"), NOW_MS)
     assert recorded.call.answer == answer()
+    assert [failure and failure.code for failure in failures] == ["watermark-failed", None]
 
 
 async def test_a_store_that_is_older_than_the_last_answer_makes_what_is_not_over_suspect(

@@ -7,7 +7,7 @@ import pytest
 
 from aioum.chain.calls import Settlement
 from aioum.chain.model import Mined
-from aioum.core.errors import ChainError, OutcomeUnknown
+from aioum.core.errors import OutcomeUnknown, TransactionReverted
 from aioum.core.types import Bytes32
 from aioum_node.settlement.batches import Batches
 from tests.unit.node.store.samples import channel
@@ -41,7 +41,7 @@ async def test_those_that_come_together_share_a_transaction_and_its_gas_up_to_th
     assert chain.sizes[-1] == 1
 
 
-@pytest.mark.parametrize("error", [ChainError("no", code="transaction-reverted"), OutcomeUnknown("?")])
+@pytest.mark.parametrize("error", [TransactionReverted("no"), OutcomeUnknown("?")])
 async def test_a_transaction_that_fails_is_told_to_everybody_in_it(error: Exception) -> None:
     async def fail() -> Mined:
         raise error

@@ -100,6 +100,7 @@ def test_a_pending_close_of_the_store_alone_is_given_the_shortest_grace() -> Non
     clock = Clock()
     deadlines = Deadlines(clock.now_ms)
     leaving = stored(replace(opened(1), close_pending=True))
+    deadlines.notice([])
     deadlines.notice([leaving])
     clock.advance(100)
     deadlines.notice([leaving])
@@ -109,6 +110,44 @@ def test_a_pending_close_of_the_store_alone_is_given_the_shortest_grace() -> Non
     assert deadlines.seconds_left(ONE) == GRACE_SECONDS - 10
     deadlines.notice([])
     assert deadlines.seconds_left(ONE) is None
+
+
+def test_who_takes_over_a_pending_close_that_it_has_not_looked_at_is_told_at_once() -> None:
+    clock = Clock()
+    deadlines = Deadlines(clock.now_ms)
+    leaving = [stored(replace(opened(1), close_pending=True))]
+    for _ in range(2):
+        deadlines.notice(leaving)
+        assert deadlines.near(400) == [(ONE, None)]
+        deadlines.notice(leaving)
+        assert deadlines.near(400) == []
+        # What the chain says is another deadline than the guess, and told on its own.
+        deadlines.saw(ONE, view(on_chain(close_requested_at=CHAIN_TIME - GRACE_SECONDS + 450)))
+        assert deadlines.near(400) == []
+        clock.advance(50)
+        assert deadlines.near(400) == [(ONE, 400.0)]
+        deadlines.saw(ONE, None)
+        assert deadlines.nearest_seconds() == math.inf
+        deadlines.hand_over()
+
+
+def test_who_looked_at_a_pending_close_before_it_took_over_knows_what_is_left() -> None:
+    clock = Clock()
+    deadlines = Deadlines(clock.now_ms)
+    deadlines.saw(ONE, view(on_chain(close_requested_at=CHAIN_TIME - 100)))
+    clock.advance(300)
+    deadlines.notice([stored(replace(opened(1), close_pending=True))])
+    deadlines.hand_over()
+    deadlines.notice([stored(replace(opened(1), close_pending=True))])
+    assert deadlines.seconds_left(ONE) == GRACE_SECONDS - 400
+
+
+def test_a_close_that_was_requested_anew_has_a_deadline_of_its_own() -> None:
+    deadlines = Deadlines(Clock().now_ms)
+    deadlines.saw(ONE, view(on_chain(close_requested_at=CHAIN_TIME - GRACE_SECONDS + 300)))
+    assert deadlines.near(400) == [(ONE, 300.0)]
+    deadlines.saw(ONE, view(on_chain(close_requested_at=CHAIN_TIME)))
+    assert (deadlines.seconds_left(ONE), deadlines.near(400)) == (GRACE_SECONDS, [])
 
 
 @pytest.mark.parametrize("left_seconds, told", [(401, []), (400, [(ONE, 400.0)]), (-5, [(ONE, -5.0)])])

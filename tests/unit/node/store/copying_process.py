@@ -1,25 +1,25 @@
-"""Copies a store and kills itself when a given number of durable steps is done."""
+"""Copies a store and dies at one of its durable steps; run in a process of its own."""
 
 import asyncio
-import os
-import signal
-import sys
+from multiprocessing.connection import Connection
 from pathlib import Path
+from unittest.mock import patch
 
-from aioum_node.store.postgres.copying import copy_store
-
-
-async def main(source: Path, journal: Path, url: str, schema: str, steps: int) -> None:
-    done = 0
-
-    async def note(step: str) -> None:
-        nonlocal done
-        done += 1
-        if done == steps:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    await copy_store(source, journal, url, schema, note)
+from aioum_node.store.postgres import copying
+from tests.durable_steps import Countdown, watch
 
 
-if __name__ == "__main__":
-    asyncio.run(main(Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3], sys.argv[4], int(sys.argv[5])))
+def copy(source: Path, journal: Path, url: str, schema: str, point: int, reached: Connection) -> None:
+    """Copy in small batches, so that even of a small store there are several.
+
+    Args:
+        source, journal, url, schema: as of `copy_store`.
+        point: which of the points of its durable steps to die at, counted from 1; 0 for none.
+        reached: gets the points that it came to.
+    """
+    countdown = Countdown(point, lambda last: reached.send(countdown.reached))
+    countdown.lit = True
+    watch(countdown)
+    with patch.multiple(copying, _SESSIONS_PER_BATCH=2, _CALLS_PER_BATCH=2):
+        asyncio.run(copying.copy_store(source, journal, url, schema))
+    reached.send(countdown.reached)

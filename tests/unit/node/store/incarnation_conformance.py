@@ -127,6 +127,7 @@ class IncarnationConformance(ABC):
         await store.update(channel(1), suspect, NOW_MS)
         found = await store.sessions((Phase.SUSPECT,))
         assert [stored.facts.channel_id for stored in found] == [channel(1)]
+        assert await store.suspects() == 1
         living = await store.sessions((Phase.OPEN, Phase.SEALED), idle_since_ms=NOW_MS)
         assert [stored.facts.channel_id for stored in living] == [channel(2)]
 

@@ -1,9 +1,10 @@
 """A node's SQLite store is moved to PostgreSQL: whole, proven, and served from one of them at any time."""
 
 import asyncio
+import multiprocessing
+import shutil
 import signal
 import sqlite3
-import sys
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
@@ -30,8 +31,13 @@ from aioum_node.store.sqlite import STORE_FILE, SqliteStore, store_lock
 from tests.pens import Pen
 from tests.postgres import PostgresServer, schema_of
 from tests.unit.node.store.conformance import LIMITS, admitted
+from tests.unit.node.store.copying_process import copy
 from tests.unit.node.store.samples import NOW_MS, PRICE, answer, channel, facts, opened, request
 from tests.unit.node.store.signed_conformance import asked, opened_signed
+
+# Importing takes longer than copying: one process does it, and forks those that copy.
+_PROCESSES = multiprocessing.get_context("forkserver")
+_PROCESSES.set_forkserver_preload(["__main__", "tests.unit.node.store.copying_process"])
 
 TRANSACTION = SignedTransaction(
     transaction_hash=Bytes32(b"\x01" * 32),
@@ -113,16 +119,42 @@ class Moving:
         assert await copy_store(self.path, self.journal, self.url, self.schema, note) == Copied(3, 5)
         return done
 
-    async def copy_until_killed(self, step: int, repository: Path) -> None:
-        """Copy in a process that gets no time for anything after its `step`th durable step."""
-        process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-m",
-            "tests.unit.node.store.copying_process",
-            *(str(self.path), str(self.journal), self.url, self.schema, str(step)),
-            cwd=repository,
+    def copied_apart(self, point: int = 0) -> list[str]:
+        """Copy in another process, which counts its durable steps; returns the points it came to.
+
+        Args:
+            point: which of them it gets no time after, counted from 1; 0 for none.
+        """
+        receiving, sending = _PROCESSES.Pipe(duplex=False)
+        process = _PROCESSES.Process(
+            target=copy, args=(self.path, self.journal, self.url, self.schema, point, sending)
         )
-        assert await process.wait() == -signal.SIGKILL
+        process.start()
+        process.join()
+        assert process.exitcode == (-signal.SIGKILL if point else 0)
+        reached: list[str] = receiving.recv()
+        for end in (receiving, sending, process):
+            end.close()
+        return [name.replace(self.schema, "shop") for name in reached]
+
+    async def rows(self) -> dict[str, list[str]]:
+        """Every row that the database has of the store, by table."""
+        connection = await asyncpg.connect(self.url)
+        tables = await connection.fetch(
+            # When a version was applied differs.
+            "SELECT tablename FROM pg_tables WHERE schemaname = $1 AND tablename <> 'schema_versions'",
+            self.schema,
+        )
+        rows: dict[str, list[str]] = {}
+        for (table,) in tables:
+            found = await connection.fetch(
+                f"SELECT (to_jsonb(t) - $1::text)::text FROM {self.schema}.{table} t",
+                # A copy that was undone took numbers, too.
+                "id" if table == "transactions" else "",
+            )
+            rows[table] = sorted(row for (row,) in found)
+        await connection.close()
+        return rows
 
     def store(self) -> PostgresStore:
         kept = self.watermark.read()
@@ -194,24 +226,42 @@ async def test_a_moved_store_is_opened_and_moved_no_more(moving: Moving) -> None
     assert codes == ["store-moved"] * 4
 
 
-async def test_a_copy_that_is_killed_at_any_step_is_invisible_and_goes_on_from_there(
-    moving: Moving, postgres: PostgresServer, tmp_path_factory: pytest.TempPathFactory, repository: Path
+@pytest.mark.parametrize("every", [3, pytest.param(1, marks=pytest.mark.long)])
+async def test_a_copy_killed_at_any_durable_step_is_invisible_and_goes_on_from_there(
+    moving: Moving, tmp_path_factory: pytest.TempPathFactory, every: int
 ) -> None:
-    steps = await moving.copy()
-    assert steps == ["sessions", "calls", "rest", "copied", "proven", "marked", "named"]
-    for place in range(1, len(steps)):
-        other = Moving(tmp_path_factory.mktemp("again"), postgres.url)
-        await other.fill()
-        before = await other.sessions()
-        await other.copy_until_killed(place, repository)
-        assert not await other.exists(other.schema)
-        rest = await other.copy()
-        # What was copied is not copied again, and what was proven is not proven again.
-        assert not set(rest) & (set(steps[: min(place, 3)]) | set(steps[:5] if place >= 5 else ()))
-        assert rest[-1] == "named"
+    prepared = shutil.copytree(moving.path.parent, tmp_path_factory.mktemp("prepared"), dirs_exist_ok=True)
+    before = await moving.sessions()
+    points = moving.copied_apart()
+    require_among(points, "create copies", "copy sessions", "copy calls", "copy transactions")
+    require_among(points, "pragma application_id", "alter shop_copying")
+    copied = await moving.rows()
+    # An odd stride comes to both sides of commits. Where the store changes hands, none is left out.
+    for point in {*range(len(points), 0, -every), *range(len(points) - 3, len(points) + 1)}:
+        again = shutil.copytree(prepared, tmp_path_factory.mktemp("again"), dirs_exist_ok=True)
+        other = Moving(again, moving.url)
+        assert other.copied_apart(point) == points[:point]
+        if await other.exists(other.schema):
+            # All was done before it died.
+            assert point == len(points)
+        else:
+            # What was done is not done again.
+            begun = points[point - 1].startswith("before")
+            assert other.copied_apart() == points[point - begun :]
+        assert await other.rows() == copied
+        assert (await other.refusal()).code == "store-moved"
+        with pytest.raises(ConfigError) as opening:
+            SqliteStore(other.path, LIMITS)
+        assert opening.value.code == "store-moved"
         async with other.store() as store:
             assert await store.sessions(tuple(Phase)) == before
-            assert len(await store.calls(channel(1), 0, 9)) == 3
+
+
+def require_among(points: list[str], *changes: str) -> None:
+    """Each change was come to on both of its sides."""
+    for change in changes:
+        sides = {point.split()[0] for point in points if change in point}
+        assert sides == {"before", "after"}, change
 
 
 async def test_a_copy_from_before_the_node_ran_once_more_is_begun_anew(moving: Moving) -> None:

@@ -12,7 +12,7 @@ from aioum.core.errors import AioumError, OutcomeUnknown, Refused
 from aioum.core.ledger import Limits, Phase, finalize
 from aioum.core.types import Bytes32
 from aioum_node.interrupted_calls import recover_interrupted
-from aioum_node.restored.start import Life, begin_life
+from aioum_node.restored.start import Life, begin_life, doubt_about
 from aioum_node.restored.watermark import Watermark
 from aioum_node.store.incarnations import chain_instant
 from aioum_node.store.postgres.store import PostgresStore
@@ -79,13 +79,15 @@ def node(tmp_path: Path) -> Node:
     return Node(tmp_path, "one")
 
 
-async def test_honest_restarts_and_nodes_that_join_raise_no_doubt(
+async def test_honest_restarts_and_nodes_that_join_one_that_lives_raise_no_doubt(
     database: str, node: Node, tmp_path: Path
 ) -> None:
     other = Node(tmp_path, "two")
     assert await node.live(database, calls=2) == Life(None, 0, None)
-    assert await other.live(database, calls=2, number=2) == Life(None, 0, None)
-    assert await node.live(database, calls=1) == Life(None, 0, None)
+    async with node.store(database) as store:
+        assert await begin_life(store, node.watermark, chain_is_away) == Life(None, 0, None)
+        assert await other.live(database, calls=2, number=2) == Life(None, 0, None)
+    node.watermark.close()
     assert await other.live(database, calls=1, number=2) == Life(None, 0, None)
     kept = node.watermark.read()
     assert kept is not None
@@ -103,8 +105,8 @@ async def test_an_older_database_makes_what_is_not_over_suspect_for_every_node(
         await begin_life(store, node.watermark, chain_is_away)
         await store.open(facts(4), opened(4), NOW_MS)
         await store.update(channel(4), finalize, NOW_MS)
+        await other.live(database, calls=1, number=2)
     node.watermark.close()
-    await other.live(database, calls=1, number=2)
     await take(postgres)
     await node.live(database, calls=1)
     # The other node answered nothing since: it has no doubt, and finds what the first one noticed.
@@ -129,6 +131,45 @@ async def test_a_database_that_never_met_the_node_is_noticed(
     await node.live(database, calls=1)
     doubt = "store-older" if lived else "store-replaced"
     assert await node.live(backup, number=3) == Life(doubt, int(lived), NOTICED_AT)
+
+
+async def test_a_restored_database_is_noticed_also_where_the_watermark_was_lost_with_the_newer_one(
+    postgres: PostgresServer, database: str, backup: str, node: Node, tmp_path: Path
+) -> None:
+    await node.live(database, calls=1)
+    await take(postgres)
+    await node.live(database, calls=1)
+    hosts = [Node(tmp_path, name) for name in ("two", "three")]
+    async with hosts[0].store(backup) as first, hosts[1].store(backup) as second:
+        # Started at once, neither may take the other for a witness: each only has the store open yet.
+        marks = [await store.mark() for store in (first, second)]
+        assert await begin_life(first, hosts[0].watermark, head) == Life("watermark-missing", 1, NOTICED_AT)
+        # Now the first one has noticed, and the second one finds that.
+        assert await begin_life(second, hosts[1].watermark, chain_is_away) == Life(None, 0, NOTICED_AT)
+        with pytest.raises(Refused) as caught:
+            await admitted(second, 1, 2 * PRICE)
+    for host in hosts:
+        host.watermark.close()
+        assert await host.live(backup, number=2) == Life(None, 0, NOTICED_AT)
+    assert [doubt_about(mark, None) for mark in marks] == ["watermark-missing"] * 2
+    assert caught.value.code == "session-suspect"
+
+
+async def test_a_node_that_found_the_database_older_is_no_witness_for_those_that_join(
+    database: str, node: Node, tmp_path: Path
+) -> None:
+    sql = await asyncpg.connect(database, server_settings={"search_path": "aioum"})
+    async with node.store(database) as store:
+        await begin_life(store, node.watermark, chain_is_away)
+        await store.open(facts(1), opened(1), NOW_MS)
+        # Restored under it, and so long ago that nobody's word of then counts.
+        await sql.execute("UPDATE lives SET sequence = 0, alive_until = '-infinity'")
+        with pytest.raises(AioumError) as caught:
+            await store.renew()
+        joined = await Node(tmp_path, "two").live(database, number=2)
+    await sql.close()
+    assert caught.value.code == "store-older"
+    assert joined == Life("watermark-missing", 1, NOTICED_AT)
 
 
 async def test_a_crash_between_the_new_life_of_the_store_and_the_watermarks_raises_no_doubt(
@@ -205,11 +246,15 @@ async def test_where_the_watermark_cannot_be_written_nobody_is_answered_neither_
             with pytest.raises(OutcomeUnknown) as caught:
                 await store.record(channel(1), 0, answer(), NOW_MS)
             assert caught.value.code == "watermark-failed"
+        failures = [store.failure]
         failing = False
+        await store.check()
+        failures.append(store.failure)
         recorded = await store.record(channel(1), 0, answer("late"), NOW_MS)
         mark = await store.mark()
     kept = node.watermark.read()
     assert kept is not None
+    assert failures == [caught.value, None]
     assert recorded.call.answer == answer()
     assert kept.sequence == mark.sequence
 

@@ -12,12 +12,13 @@ import asyncpg
 import pytest
 import pytest_asyncio
 
-from aioum.core.errors import AioumError, Refused
+from aioum.core.errors import AioumError, ConfigError, Refused
 from aioum.core.ledger import Admitted, Limits, SessionState, observe_chain
 from aioum.core.problem import problem_code
 from aioum_node.failures import failed
 from aioum_node.interrupted_calls import recover_interrupted
 from aioum_node.store.postgres.leases import require
+from aioum_node.store.postgres.reader import STRAYS
 from aioum_node.store.postgres.schema import CURRENT_VERSION
 from aioum_node.store.postgres.store import PostgresStore
 from tests.pens import Pen
@@ -218,6 +219,37 @@ async def test_a_call_that_nobody_runs_any_more_has_no_answer_to_wait_for(
 
 
 # --- leases ---
+
+
+async def test_a_store_that_others_use_is_nobodys_alone_and_who_starts_meanwhile_waits(
+    processes: Processes, sql: Sql, postgres: PostgresServer, tmp_path: Path
+) -> None:
+    with pytest.raises(ConfigError) as caught:
+        async with processes[0].alone():
+            pass
+    for other in processes[1:]:
+        await other.close()
+    late = PostgresStore(postgres.url, LIMITS, schema=schema_of(tmp_path))
+    async with processes[0].alone():
+        starting = asyncio.create_task(late.connect())
+        async with asyncio.timeout(30):
+            while not await sql.fetchval("SELECT count(*) FROM pg_locks WHERE NOT granted"):
+                await asyncio.sleep(0.01)
+        await processes[0].open(facts(2), opened(2), NOW_MS)
+        joined_meanwhile = late.process
+    await starting
+    found = await late.session(channel(2))
+    await late.close()
+    assert caught.value.code == "store-in-use"
+    assert joined_meanwhile == 0
+    assert found is not None
+
+
+async def test_rows_that_belong_to_nothing_are_found_by_joins_and_not_one_by_one(
+    processes: Processes, sql: Sql
+) -> None:
+    plans = ["\n".join(row[0] for row in await sql.fetch(f"EXPLAIN {query}")) for _, query in STRAYS]
+    assert ["Anti Join" in plan for plan in plans] == [True] * len(STRAYS)
 
 
 async def test_processes_bind_challenges_with_the_secret_of_the_first_of_them(

@@ -224,9 +224,17 @@ async def test_a_commit_that_the_disk_refuses_is_an_unknown_outcome_and_the_stor
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert (caught.value.code, caught.value.details) == ("store-failed", {"outcome": "unknown"})
+    failures = [store.failure]
+    await store.check()
+    failures.append(store.failure)
     # The same step again finds out: here nothing had happened.
     call = await admitted(store, 1, PRICE, text="x" * 200_000)
     assert call.index == 0
+    # What one step cannot store says nothing of the disk.
+    with pytest.raises(AioumError):
+        await store.update(channel(1), lambda state: replace(state, deposit=2**200), NOW_MS)
+    failures.append(store.failure)
+    assert failures == [caught.value, None, None]
     await store.close()
 
 

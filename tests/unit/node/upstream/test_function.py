@@ -162,6 +162,12 @@ async def test_calls_behind_a_stuck_function_leave_nothing_behind_and_a_free_thr
     )
     request = canonical_request("tested", {}).encode()
     late = [await upstream.run({}, request, 0.001) for _ in range(50)]
+    patient = asyncio.create_task(upstream.run({}, request, 30))
+    while threads.waiting == 0:
+        await asyncio.sleep(0)
+    patient.cancel()
+    await asyncio.wait([patient])
+    assert threads.waiting == 0
     release.set()
     after = await upstream.run({}, request, 30)
     threads.close()

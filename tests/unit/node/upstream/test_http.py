@@ -46,6 +46,40 @@ async def post(
         await upstream.close()
 
 
+async def test_calls_beyond_the_connections_wait_within_their_time_and_are_counted() -> None:
+    asked, release = asyncio.Event(), asyncio.Event()
+
+    async def slow(request: web.Request) -> web.Response:
+        asked.set()
+        await release.wait()
+        return web.Response(text="late")
+
+    async with served(slow) as url:
+        upstream = HttpUpstream(
+            url,
+            tool_id="tested",
+            headers={},
+            connect_timeout_seconds=5,
+            max_connections=1,
+            max_response_bytes=1_000,
+            trusted_host=urlsplit(url).hostname,
+        )
+        first = asyncio.create_task(upstream.run({}, b"{}", 30))
+        await asked.wait()
+        second = asyncio.create_task(upstream.run({}, b"{}", 30))
+        while upstream.waiting == 0:
+            await asyncio.sleep(0)
+        third = await upstream.run({}, b"{}", 0.01)
+        waiting = upstream.waiting
+        release.set()
+        answers = [await first, await second]
+        await upstream.close()
+
+    assert problem_code(third.response) == "tool-timeout"
+    assert (waiting, upstream.waiting) == (1, 0)
+    assert [answer.response for answer in answers] == [b"late", b"late"]
+
+
 async def test_arguments_are_posted_as_canonical_json_and_the_body_is_the_response() -> None:
     async def echo(request: web.Request) -> web.Response:
         assert request.headers["X-Key"] == "value"
