@@ -190,7 +190,7 @@ contract SignaturesTest is PaymentFixture {
     }
 
     /// @dev The wallet agrees, if it gets its gas.
-    function _assertNoFalseAnswer(bytes32 channel, uint256 gasLimit) private {
+    function _assertNoFalseAnswer(bytes32 channel, uint256 gasLimit) private view {
         bytes memory question = abi.encodeCall(manager.isVoucherValid, (channel, 500, _voucher(channel, 500)));
         (bool done, bytes memory answer) = address(manager).staticcall{gas: gasLimit}(question);
         if (done) vm.assertTrue(abi.decode(answer, (bool)));
