@@ -64,7 +64,7 @@ class Lot:
 
     Attributes:
         ending: an exit under way, or over.
-        closed: how it ended, once the client knows.
+        closed: how it ended, once an event waited for that.
         withdrawn: its exit ended without the operator.
     """
 
@@ -199,16 +199,14 @@ class Market:
         self._client_life.push_async_callback(self.transport.aclose)
         for lot in self.lots:
             lot.session = await self._client.resume(lot.channel_id)
-            if lot.session.phase is SessionPhase.EXITING:
-                self.exit(lot)
+            if lot.closed is None and lot.session.phase is not SessionPhase.OPEN:
+                _ = await self.exit(lot)
 
     async def _stop_client(self) -> None:
         for lot in self.lots:
             if lot.ending is not None:
                 if lot.is_leaving:
                     await _canceled(lot.ending)
-                else:
-                    self.left(lot)
                 lot.ending = None
         await self._client_life.aclose()
         self._client_life = AsyncExitStack()
@@ -283,9 +281,15 @@ class Market:
         status = await self.stage.rpc.request("txpool_status")
         return begun.done() or int(status["pending"], 16) > 0
 
-    def exit(self, lot: Lot) -> None:
-        """Begin to leave a session without the operator."""
+    async def exit(self, lot: Lot) -> asyncio.Task[Closed]:
+        """Leave a session without the operator; returns once that is decided, and goes on by itself."""
         lot.ending = asyncio.create_task(lot.session.exit())
+
+        async def is_decided() -> bool:
+            return lot.session.phase is not SessionPhase.OPEN
+
+        await until(is_decided)
+        return lot.ending
 
     async def bring_out(self, lot: Lot) -> Closed:
         """Go on until an exit is over. Who does not know the session lets the grace pass."""
@@ -295,23 +299,16 @@ class Market:
                 if not await self.is_served(lot):
                     await self.let_grace_pass(lot)
                 await asyncio.wait({lot.ending}, timeout=_LOOK_SECONDS)
-        return self.left(lot)
+        lot.closed = lot.ending.result()
+        self.happened["session-withdrawn" if lot.withdrawn else "session-exited"] += 1
+        return lot.closed
 
     async def bring_all_out(self) -> None:
         """Go on until every exit is over, those first that the operator settles: for them no time passes."""
-        leaving = [lot for lot in self.lots if lot.is_leaving]
+        leaving = [lot for lot in self.lots if lot.ending is not None and lot.closed is None]
         served = [await self.is_served(lot) for lot in leaving]
         for _, lot in sorted(zip(served, leaving, strict=True), key=lambda pair: not pair[0]):
             await self.bring_out(lot)
-
-    def left(self, lot: Lot) -> Closed:
-        """The end of an exit that is over; raises what it failed with."""
-        assert lot.ending is not None
-        closed = lot.ending.result()
-        if lot.closed is None:
-            lot.closed = closed
-            self.happened["session-withdrawn" if lot.withdrawn else "session-exited"] += 1
-        return closed
 
     async def is_served(self, lot: Lot) -> bool:
         """Whether a node runs that knows the session."""

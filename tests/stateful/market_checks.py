@@ -20,7 +20,7 @@ async def check(market: Market) -> None:
     try:
         for lot in market.lots:
             if lot.ending is not None and lot.ending.done():
-                market.left(lot)
+                lot.ending.result()
             await _check(market, lot, reader, runs)
     finally:
         await reader.close()

@@ -126,7 +126,7 @@ async def reorganize_close(market: Market, lot: Lot, blocks: int) -> None:
 
 async def leave(market: Market, lot: Lot, to_its_end: bool) -> None:
     """Leave a session without asking the operator, who settles it or does not know it."""
-    market.exit(lot)
+    _ = await market.exit(lot)
     if to_its_end:
         await market.bring_out(lot)
 
@@ -134,16 +134,11 @@ async def leave(market: Market, lot: Lot, to_its_end: bool) -> None:
 async def reorganize_exit(market: Market, lot: Lot, blocks: int) -> None:
     """Take the request to close back once."""
 
-    async def begin() -> asyncio.Task[Any]:
-        market.exit(lot)
-        assert lot.ending is not None
-        return lot.ending
-
     async def shows() -> bool:
         session = await market.stage.chain.session(lot.channel_id)
         return session is not None and (session.is_closing or session.is_finalized)
 
-    showed, _ = await market.reorganize(begin, shows, blocks)
+    showed, _ = await market.reorganize(partial(market.exit, lot), shows, blocks)
     await market.bring_out(lot)
     market.happened["request-reorganized"] += showed
 
@@ -153,14 +148,13 @@ async def withdraw(market: Market, lot: Lot, blocks: int) -> None:
     # Their operator would be away as well.
     await market.bring_all_out()
     market.kill_node()
-    market.exit(lot)
+    ending = await market.exit(lot)
     if blocks:
         await until(partial(_is_closing_for_good, market, lot))
 
         async def begin() -> asyncio.Task[Any]:
             await market.let_grace_pass(lot)
-            assert lot.ending is not None
-            return lot.ending
+            return ending
 
         showed, _ = await market.reorganize(begin, partial(_is_over, market, lot), blocks)
         market.happened["withdrawal-reorganized"] += showed
