@@ -155,18 +155,28 @@ async def test_a_whole_node_serves_nothing_after_the_request_and_settles_when_th
                 stored = await node.store.session(session.channel_id)
                 return stored is not None and stored.state.phase is Phase.FINAL
 
+            async def fall_silent() -> None:
+                """Ends when the last look that saw the chain is over."""
+                with capture_logs() as logs:
+
+                    async def has_failed() -> bool:
+                        return any(entry["event"] == "watching-failed" for entry in logs)
+
+                    endpoint.silent = True
+                    await until(has_failed)
+
             session = await buyer.open(node)
             served = await buyer.enter(node, session, PRICE)
             if is_seen:
                 # The node's answer to the exit is lost on its way, too.
                 endpoint.faults["eth_sendRawTransaction"] = Fault.LOST
             else:
-                endpoint.silent = True
+                await fall_silent()
             request = calls.request_close(buyer.chain.payment_manager, session.channel_id)
             await buyer.account.sender.send(request, "leave")
             if is_seen:
                 await until(is_leaving)
-                endpoint.silent = True
+                await fall_silent()
             ahead[0] += SILENCE_SECONDS - 20
             first = await buyer.pay(node, session, 2 * PRICE)
             ahead[0] += 20
