@@ -186,8 +186,10 @@ async def test_process_that_only_stood_still_loses_and_gives_the_answer_that_was
             retry = await call(fleet, buyer, first, session, 2 * PRICE, "late")
             second.process.send_signal(signal.SIGCONT)
             overtaken = await late
-            # It speaks again, as another one, and serves.
+            # It speaks again, as another one, and serves. On a busy machine it may be silent once more first.
             following = await call(fleet, buyer, second.node, session, 2 * PRICE + 1, "following")
+            while following.status == 503:
+                following = await call(fleet, buyer, second.node, session, 2 * PRICE + 1, "following")
     assert problem_code(retry.body) == "interrupted"
     assert (overtaken.body, overtaken.headers["Aioum-Receipt"]) == (
         retry.body,
