@@ -37,7 +37,7 @@ from aioum_node.limits.admin import admin_token, require_token
 from aioum_node.log.identity import LogIdentity, log_identity
 from aioum_node.log.start import log_reader, make_log_loop
 from aioum_node.metrics import NodeMetrics
-from aioum_node.readiness import Readiness
+from aioum_node.readiness import STORE, Readiness
 from aioum_node.registration import (
     Registration,
     current_registration,
@@ -58,7 +58,7 @@ from aioum_node.settlement.rules import SettlePolicy
 from aioum_node.storage import NodeStore, Sending, is_shared, opened_sending, opened_store
 from aioum_node.store.watch import StoreWatch
 from aioum_node.supervision import supervised
-from aioum_node.takeover import STORE, started_takeover
+from aioum_node.takeover import started_takeover
 from aioum_node.watch import ChainWatcher
 
 SYSTEM_CLOCK: Final = Clock(time.time, time.monotonic)

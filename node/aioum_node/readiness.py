@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Final
+
+STORE: Final = "store"
+"""The condition that the store takes and gives what it is asked to; more than one part reports on it."""
 
 
 class Readiness:

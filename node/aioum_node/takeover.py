@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Final
 
 import structlog
 
 from aioum.core.errors import AioumError
 from aioum_node.interrupted_calls import recover_interrupted
 from aioum_node.loops import LoopObserver, Unobserved
-from aioum_node.readiness import Readiness
+from aioum_node.readiness import STORE, Readiness
 from aioum_node.settings import Settings
 from aioum_node.store.port import Store
-
-STORE: Final = "store"
-"""Names the readiness condition that the store takes and gives what it is asked to."""
 
 _log = structlog.get_logger(__name__)
 
