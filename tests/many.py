@@ -8,6 +8,14 @@ from typing import Any
 import pytest
 
 
+def strides(every: int) -> list[Any]:
+    """How far a test goes from one enumerated step to the next: `every`, and 1 where the test is `long`."""
+    return [
+        pytest.param(every, id=f"one-in-{every}"),
+        pytest.param(1, id="each", marks=pytest.mark.long),
+    ]
+
+
 def some_of(values: Sequence[str], every: int, *, first: int = 0) -> list[Any]:
     """Parameters of a test, of which one in `every` is not `long`, from the one at `first` on."""
     return [

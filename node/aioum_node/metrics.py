@@ -28,9 +28,7 @@ class NodeMetrics:
             "aioum_refusals", "Requests refused, by reason code", ("code",), registry=self.registry
         )
         self._adopted = Counter("aioum_sessions_adopted", "Sessions taken over", registry=self.registry)
-        self._settlements = Counter(
-            "aioum_settlements", "Settlements that were mined", registry=self.registry
-        )
+        self._settlements = Counter("aioum_settlements", "Settlements that are final", registry=self.registry)
         self._captured = Counter(
             "aioum_captured_base_units", "Captured by settlements, token base units", registry=self.registry
         )

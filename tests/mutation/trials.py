@@ -10,7 +10,6 @@ from collections import defaultdict, deque
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from itertools import cycle
 from pathlib import Path
 from typing import Final, Literal
 
@@ -65,56 +64,59 @@ class Bench:
         self._root = root
         self._contracts = contracts
         self._locks = {stage: asyncio.Lock() for stage in STAGES}
-        self._needing_optimizer: tuple[str, ...] = ()
+        self._needing_optimizer: set[str] = set()
         self._bytecodes: dict[Stage, dict[str, str]] = {}
 
     async def prepare(self, environments: list[dict[str, str]]) -> None:
-        """Build the stages that are not optimized, and find out which tests they must do without.
+        """Prepare what every mutant is tried with first.
+
+        Raises:
+            NotCompiled: the contracts do not compile.
+        """
+        furnish(self._root, self._contracts)
+        first, second = STAGES[:2]
+        async with asyncio.TaskGroup() as group:
+            for stage, environment in zip((first, second), environments, strict=False):
+                group.create_task(self.pristine(stage, environment))
+
+    async def pristine(self, stage: Stage, environment: dict[str, str]) -> tuple[Path, dict[str, str]]:
+        """Folder of the stage's unmutated, built copy, and its bytecode where that is optimized.
+
+        Each is made when it is first asked for; the optimized one after all others.
 
         Raises:
             NotCompiled: the contracts do not compile.
             TestsFail: a test fails with the optimizer too.
         """
-        furnish(self._root, self._contracts)
-        stages = [stage for stage in STAGES if not stage.optimized]
-        async with asyncio.TaskGroup() as group:
-            prepared = [
-                group.create_task(self._prepare_stage(stage, environment))
-                for stage, environment in zip(stages, cycle(environments), strict=False)
-            ]
-        self._needing_optimizer = tuple(sorted({path for task in prepared for path in task.result()}))
-
-    async def _prepare_stage(self, stage: Stage, environment: dict[str, str]) -> set[str]:
-        """Paths of its files with tests that fail without the optimizer; they are taken out."""
-        project = Project(self._root / stage.name, stage, environment)
-        project.copy_from(self._contracts)
-        await project.build()
-        if not project.has_tests():
-            return set()
-        paths = {name.partition(":")[0] for name in (await project.test(until_first=False)).failed}
-        for path in paths:
-            (project.folder / path).unlink()
-        if paths:
-            await project.build()
-        return paths
-
-    async def pristine(self, stage: Stage, environment: dict[str, str]) -> tuple[Path, dict[str, str]]:
-        """Folder of the stage's unmutated, built copy, and its bytecode where that is optimized.
-
-        The optimized one is made when it is first asked for.
-
-        Raises:
-            TestsFail: its tests fail.
-        """
         project = Project(self._root / stage.name, stage, environment)
         async with self._locks[stage]:
-            if stage.optimized and stage not in self._bytecodes:
-                project.copy_from(self._contracts, self._needing_optimizer)
+            if stage not in self._bytecodes:
+                if stage.optimized:
+                    await self._prepare_optimized(project)
+                else:
+                    await self._prepare_plain(project)
+        return project.folder, self._bytecodes[stage]
+
+    async def _prepare_plain(self, project: Project) -> None:
+        """Files with tests that fail without the optimizer are taken out, and kept for the last stage."""
+        project.copy_from(self._contracts)
+        await project.build()
+        if project.has_tests():
+            names = (await project.test(until_first=False)).failed
+            paths = {name.partition(":")[0] for name in names}
+            for path in paths:
+                (project.folder / path).unlink()
+            if paths:
                 await project.build()
-                if project.has_tests() and (failed := (await project.test(until_first=False)).failed):
-                    raise TestsFail(", ".join(failed))
-                self._bytecodes[stage] = project.bytecodes()
-        return project.folder, self._bytecodes.get(stage, {})
+            self._needing_optimizer |= paths
+        self._bytecodes[project.stage] = {}
+
+    async def _prepare_optimized(self, project: Project) -> None:
+        project.copy_from(self._contracts, tuple(sorted(self._needing_optimizer)))
+        await project.build()
+        if project.has_tests() and (failed := (await project.test(until_first=False)).failed):
+            raise TestsFail(", ".join(failed))
+        self._bytecodes[project.stage] = project.bytecodes()
 
 
 class Worker:

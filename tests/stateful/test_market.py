@@ -30,8 +30,8 @@ from tests.stateful.market_stage import Stage, opened_stage
 from tests.tools import missing
 
 T = TypeVar("T")
-EXAMPLES = int(os.environ.get("AIOUM_STATEFUL_EXAMPLES", "6"))
-STEPS = int(os.environ.get("AIOUM_STATEFUL_STEPS", "12"))
+EXAMPLES = int(os.environ.get("AIOUM_STATEFUL_EXAMPLES", "3"))
+STEPS = int(os.environ.get("AIOUM_STATEFUL_STEPS", "10"))
 MOST_OPEN = 3
 MOST_SESSIONS = 9
 

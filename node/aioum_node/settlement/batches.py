@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Final
 
 from aioum.chain.calls import Settlement
@@ -18,17 +17,7 @@ from aioum.core.hextext import to_hex
 from aioum.core.types import ChannelId
 
 _LINGER_SECONDS: Final = 0.2
-_Waiting = tuple[Settlement, "asyncio.Future[SentItem]"]
-
-
-@dataclass(frozen=True, slots=True)
-class SentItem:
-    """One settlement that is mined, and its share of the gas."""
-
-    mined: Mined
-    gas_used: int
-
-
+_Waiting = tuple[Settlement, "asyncio.Future[Mined]"]
 SendAll = Callable[[list[Settlement]], Awaitable[Mined]]
 
 
@@ -45,7 +34,7 @@ class Batches:
         self._max_items = max_items
         self._filling: list[_Waiting] = []
 
-    async def settle(self, settlement: Settlement) -> SentItem:
+    async def settle(self, settlement: Settlement) -> Mined:
         """Settle with whatever else comes within a fifth of a second.
 
         Raises:
@@ -56,7 +45,7 @@ class Batches:
             self._filling = []
         batch = self._filling
         is_first = not batch
-        future: asyncio.Future[SentItem] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[Mined] = asyncio.get_running_loop().create_future()
         batch.append((settlement, future))
         if is_first:
             await self._lead(batch)
@@ -83,7 +72,7 @@ class Batches:
             if reason is not None:
                 _fail(future, reason)
             elif not future.done():
-                future.set_result(SentItem(mined, mined.gas_used // len(batch)))
+                future.set_result(mined)
 
 
 def skipped(mined: Mined) -> dict[ChannelId, ChainError]:
@@ -99,7 +88,7 @@ def skipped(mined: Mined) -> dict[ChannelId, ChainError]:
     }
 
 
-def _fail(future: asyncio.Future[SentItem], error: BaseException) -> None:
+def _fail(future: asyncio.Future[Mined], error: BaseException) -> None:
     if future.done():
         return
     if isinstance(error, Exception):

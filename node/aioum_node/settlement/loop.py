@@ -9,6 +9,7 @@ from typing import Final
 import structlog
 
 from aioum.chain.client import Chain
+from aioum.chain.model import BlockRef, ChainSession
 from aioum.chain.sender import Sender
 from aioum.core import ledger
 from aioum.core.errors import AioumError, OutcomeUnknown, Refused
@@ -21,10 +22,10 @@ from aioum_node.loops import LoopObserver, Unobserved
 from aioum_node.settlement import rules
 from aioum_node.settlement.deadlines import Deadlines
 from aioum_node.settlement.kept_vouchers import best_covered
-from aioum_node.settlement.observer import NoObserver, SettleObserver
+from aioum_node.settlement.observer import NoObserver, SettleObserver, tell_settled
 from aioum_node.settlement.pauses import Pauses
 from aioum_node.settlement.rules import ChainView, SettlePolicy
-from aioum_node.settlement.sending import PURPOSE_PREFIX, SentSettlements, chain_settlement
+from aioum_node.settlement.sending import PURPOSE_PREFIX, SentSettlements, chain_settlement, gas_share
 from aioum_node.store.port import Store, StoredSession
 from aioum_node.watch import finalizing_transaction
 
@@ -269,8 +270,8 @@ class SettleLoop:
                 case rules.Interrupt():
                     # Whoever serves such a call loses the compare-and-set and answers with this failure.
                     await interrupt_session(self._store, stored, self._now_ms())
-                case rules.Finalize(alert):
-                    await self._finalize(stored, view, alert)
+                case rules.Finalize(final, alert):
+                    await self._finalize(stored, view.head, final, alert)
                     return
                 case rules.Settle(settlement):
                     if not await self._settle(stored, settlement, view, group):
@@ -307,36 +308,32 @@ class SettleLoop:
         if not stored.state.abandoned:
             await require_sound(self._store, stored, self._chain)
         # Durable here: the sealed, drained session, so a crash comes back to the very same settlement.
-        sent = await self._sent.send(settlement, alone=self._goes_alone(channel_id))
+        await self._sent.send(settlement, alone=self._goes_alone(channel_id))
         # A crash here: the chain is final and the journal knows; the next process finalizes the row.
-        self._observer.settled(settlement.capture, sent.gas_used)
-        _log.info(
-            "session-settled",
-            channel=to_hex(channel_id),
-            captured=settlement.capture,
-            calls=settlement.call_count,
-            root=to_hex(settlement.root),
-            transaction=to_hex(sent.mined.transaction_hash),
-            gas_used=sent.gas_used,
-        )
         return True
 
     def _goes_alone(self, channel_id: ChannelId) -> bool:
         """Whether there is no company to wait for, or no time."""
         return len(self._busy) == 1 or self._deadlines.seconds_left(channel_id) is not None
 
-    async def _finalize(self, stored: StoredSession, view: ChainView, alert: str | None) -> None:
+    async def _finalize(
+        self, stored: StoredSession, head: BlockRef, final: ChainSession, alert: str | None
+    ) -> None:
         channel_id = stored.facts.channel_id
         if alert is not None:
             _log.error(alert, channel=to_hex(channel_id), spent=stored.state.spent)
             self._observer.settlement_failed(alert)
         mined = self._sent.mined(channel_id)
-        transaction_hash = None if mined is None else mined.transaction_hash
-        if transaction_hash is None and view.final is not None:
-            transaction_hash = await finalizing_transaction(self._chain, view.final, view.head)
+        if mined is not None:
+            transaction_hash: Bytes32 | None = mined.transaction_hash
+        else:
+            transaction_hash = await finalizing_transaction(self._chain, final, head)
         await self._store.update(
             channel_id, ledger.finalize, self._now_ms(), transaction_hash=transaction_hash
         )
+        # Told here, whoever sent it: this process, a former one, or one that never heard what became of it.
+        if mined is not None or (final.has_root and alert is None):
+            tell_settled(self._observer, final, transaction_hash, None if mined is None else gas_share(mined))
         self._forget(channel_id)
 
     def _forget(self, channel_id: ChannelId) -> None:

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 from typing import Protocol
 
+import structlog
+
+from aioum.chain.model import ChainSession
+from aioum.core.hextext import to_hex
+from aioum.core.types import Bytes32
+
+_log = structlog.get_logger(__name__)
+
 
 class SettleObserver(Protocol):
     """Told about settlements, for metrics."""
 
     def settled(self, captured: int, gas_used: int) -> None:
-        """A settlement was mined: base units captured, gas used."""
+        """A settlement is final: base units captured; gas used, 0 where a former process had sent it."""
         ...
 
     def settlement_failed(self, code: str) -> None:
@@ -25,3 +33,26 @@ class NoObserver:
 
     def settlement_failed(self, code: str) -> None:
         """See `SettleObserver`."""
+
+
+def tell_settled(
+    observer: SettleObserver, final: ChainSession, transaction_hash: Bytes32 | None, gas_used: int | None
+) -> None:
+    """Tell of a settlement that is final.
+
+    Args:
+        observer: told beside the log.
+        final: the channel.
+        transaction_hash: where it was settled, or None where that was not found.
+        gas_used: its part of the transaction's, or None where another process had sent it.
+    """
+    observer.settled(final.settled, gas_used or 0)
+    _log.info(
+        "session-settled",
+        channel=to_hex(final.channel_id),
+        captured=final.settled,
+        calls=final.call_count,
+        root=to_hex(final.root),
+        transaction=None if transaction_hash is None else to_hex(transaction_hash),
+        gas_used=gas_used,
+    )

@@ -98,9 +98,11 @@ class Finalize:
     """The chain is done with the session.
 
     Attributes:
+        final: the channel at finality depth.
         alert: a code where the chain does not hold what this node would have put there.
     """
 
+    final: ChainSession
     alert: str | None
 
 
@@ -134,7 +136,7 @@ def next_step(session: StoredSession, view: ChainView, now_ms: int, policy: Sett
     if newest is None:
         return Wait("channel-not-on-chain")
     if view.final is not None and view.final.is_finalized:
-        return Finalize(_alert(state, view.final))
+        return Finalize(view.final, _alert(state, view.final))
     if newest.is_finalized:
         return Wait("finalization-not-deep-enough")
     if state.phase is Phase.SUSPECT:

@@ -12,7 +12,7 @@ from aioum.core import ledger
 from aioum.core.errors import ChainError, ContractReverted, OutcomeUnknown
 from aioum.core.hextext import address_text, to_hex
 from aioum.core.types import ChannelId
-from aioum_node.settlement.batches import Batches, SentItem
+from aioum_node.settlement.batches import Batches
 
 PURPOSE_PREFIX: Final = "settle:"
 """Begins the purpose of a settlement in the transaction journal; channel ids in hex follow, with commas."""
@@ -56,7 +56,7 @@ class SentSettlements:
             for transaction in await self._sender.unresolved()
         )
 
-    async def send(self, settlement: ledger.Settlement, *, alone: bool) -> SentItem:
+    async def send(self, settlement: ledger.Settlement, *, alone: bool) -> Mined:
         """Send one and wait until it is confirmed.
 
         Args:
@@ -69,8 +69,7 @@ class SentSettlements:
         """
         item = chain_settlement(settlement)
         if alone or self._max_items == 1 or item.channel_id in self._loners:
-            mined = await self._send([item])
-            return SentItem(mined, mined.gas_used)
+            return await self._send([item])
         # A batch never reverts for one item's sake, so nobody else would notice that this one is refused.
         call = settle_session(self._chain.payment_manager, item)
         await self._chain.rpc.simulate(
@@ -120,6 +119,11 @@ class SentSettlements:
         for event in mined.events:
             if event.name == "Finalized" and event.channel_id is not None:
                 self._mined[event.channel_id] = mined
+
+
+def gas_share(mined: Mined) -> int:
+    """What each session that a transaction ended has of its gas."""
+    return mined.gas_used // max(1, sum(event.name == "Finalized" for event in mined.events))
 
 
 def chain_settlement(settlement: ledger.Settlement) -> Settlement:

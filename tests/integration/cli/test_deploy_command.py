@@ -20,6 +20,7 @@ from aioum.chain.rpc import Rpc
 from aioum.core.signing import LocalKey
 from aioum.devnet.running import RunningDevnet
 from tests.integration.chain import crashing_deployer as crashing
+from tests.many import strides
 
 CREATED = ("ServiceRegistry", "PaymentManager", "RatingRegistry", "LogAnchor")
 PASSWORD = "open sesame"
@@ -152,8 +153,9 @@ def test_wrong_usage_is_told_before_anything_is_asked_of_a_chain(
 
 
 @pytest.mark.slow
-def test_killed_at_every_point_one_after_the_other_it_creates_each_contract_exactly_once(
-    desk: Desk,
+@pytest.mark.parametrize("stride", strides(3))
+def test_killed_at_any_point_one_after_the_other_it_creates_each_contract_exactly_once(
+    desk: Desk, stride: int
 ) -> None:
     points = [(crashing.PLANNED, "")]
     for contract in CREATED:
@@ -163,7 +165,7 @@ def test_killed_at_every_point_one_after_the_other_it_creates_each_contract_exac
         ]
     points += [(crashing.VERIFIED, ""), (crashing.WRITTEN, "")]
     written = None
-    for number, (point, contract) in enumerate(points):
+    for number, (point, contract) in [*enumerate(points)][::-stride][::-1]:
         desk.run_and_die(point, contract)
         # Handing in is the one step that others see.
         started = sum(1 for passed, _ in points[: number + 1] if passed == crashing.HANDED_IN)

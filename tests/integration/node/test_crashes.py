@@ -114,7 +114,7 @@ async def test_call_whose_node_is_killed_is_answered_once_and_the_session_goes_o
     assert done.json["statement"]["root"] == to_hex(anchored.root)
 
 
-@pytest.mark.parametrize("step", CALL_STEPS)
+@pytest.mark.parametrize("step", some_of(CALL_STEPS, 3, first=1))
 async def test_signed_call_whose_node_is_killed_keeps_its_envelope_and_the_head_of_its_seat(
     shop: Shop, buyer: Buyer, step: str
 ) -> None:
@@ -157,7 +157,7 @@ async def test_signed_call_whose_node_is_killed_keeps_its_envelope_and_the_head_
     assert done.json["phase"] == "final"
 
 
-@pytest.mark.parametrize("step", SETTLEMENT_STEPS)
+@pytest.mark.parametrize("step", some_of(SETTLEMENT_STEPS, 2, first=1))
 async def test_settlement_whose_node_is_killed_happens_once_for_what_was_spent(
     shop: Shop, buyer: Buyer, chain: Chain, step: str
 ) -> None:

@@ -51,7 +51,7 @@ async def test_a_settlement_whose_answer_is_lost_is_found_and_sent_once(
             books.clock.advance(600)
             await books.settling.run_once()
         await require_settled_once(books, channel_id, before)
-        assert books.observer.captured == ([] if is_deaf else [3 * PRICE])
+        assert books.observer.captured == [3 * PRICE]
         assert set(books.observer.failures) <= {"outcome-unknown"}
 
 

@@ -100,6 +100,7 @@ def test_a_proof_with_a_sibling_altered_missing_or_extra_is_refused() -> None:
                 )
 
 
+@pytest.mark.slow
 def test_a_proof_at_another_index_is_refused() -> None:
     for size in range(2, LARGEST + 1):
         root = known_root(size)
@@ -115,6 +116,7 @@ def test_a_proof_at_another_index_is_refused() -> None:
                 )
 
 
+@pytest.mark.slow
 def test_a_proof_against_another_sizes_root_is_refused() -> None:
     for size in range(1, LARGEST + 1):
         for index in range(size):
@@ -130,6 +132,7 @@ def test_a_proof_against_another_sizes_root_is_refused() -> None:
                     assert code in {"proof-length-wrong", "proof-root-mismatch"}
 
 
+@pytest.mark.slow
 def test_a_claimed_size_whose_path_has_another_length_or_order_is_refused() -> None:
     for size in range(1, LARGEST + 1):
         root = known_root(size)
@@ -225,6 +228,7 @@ def consistency_refusal(first: int, second: int, proof: list[bytes], first_root:
     return caught.value.code
 
 
+@pytest.mark.slow
 def test_every_consistency_proof_to_the_largest_size_verifies_and_no_other_one_does() -> None:
     for second in range(1, LARGEST + 1):
         for first in range(1, second + 1):

@@ -114,6 +114,7 @@ SURVIVALS: list[Callable[[int], Survival]] = [
 ]
 
 
+@pytest.mark.slow
 async def test_power_lost_at_any_step_loses_nothing_acknowledged_and_shows_one_history(
     tmp_path: Path,
 ) -> None:

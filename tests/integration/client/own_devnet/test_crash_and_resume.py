@@ -23,6 +23,7 @@ from aioum.core.submission.framing import encode_base64
 from aioum.devnet.running import RunningDevnet
 from tests.integration.client.scripted_operator import ScriptedOperator
 from tests.integration.conftest import FundAccount
+from tests.many import strides
 
 CALLS, DEPOSIT, TOP_UP = 4, 1_000, 500
 SIDE_BY_SIDE = 4
@@ -115,8 +116,10 @@ async def opened_sessions(chain: Chain, payer: LocalKey) -> int:
     ],
     indirect=["scripted"],
 )
+@pytest.mark.parametrize("stride", strides(4))
 async def test_killed_at_any_step_a_client_buys_each_call_once_and_settles(
     what: str,
+    stride: int,
     programs: list[Program],
     scripted: ScriptedOperator,
     fund_account: FundAccount,
@@ -157,11 +160,13 @@ async def test_killed_at_any_step_a_client_buys_each_call_once_and_settles(
         assert (to_hex(on_chain.root), on_chain.settled) == (result["root"], result["spent"]), name
         assert json.loads(result["package"])["resultsRoot"] == result["root"]
 
-    await spread(programs, accounts, range(1, len(steps) + 1), check)
+    await spread(programs, accounts, range(1, len(steps) + 1, stride), check)
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("stride", strides(3))
 async def test_killed_at_any_step_of_a_withdrawal_a_client_gets_its_deposit_back(
+    stride: int,
     programs: list[Program],
     scripted: ScriptedOperator,
     fund_account: FundAccount,
@@ -192,7 +197,8 @@ async def test_killed_at_any_step_of_a_withdrawal_a_client_gets_its_deposit_back
     try:
         whole = await programs[0].run(make_job(tmp_path / "whole", devnet, accounts[0], scripted, "exit"))
         steps = whole["result"]["steps"]
-        await spread(programs, accounts, range(steps.index("before save") + 1, len(steps) + 1), check)
+        first = steps.index("before save") + 1
+        await spread(programs, accounts, range(first, len(steps) + 1, stride), check)
     finally:
         passing.cancel()
         with contextlib.suppress(asyncio.CancelledError):
