@@ -71,11 +71,11 @@ class NodeMetrics:
         """A session was taken over."""
         self._adopted.inc()
 
-    def settled(self, captured: int, gas_used: int) -> None:
+    def settled(self, captured: int, gas_used: int | None) -> None:
         """See `settlement.SettleObserver`."""
         self._settlements.inc()
         self._captured.inc(captured)
-        self._gas.inc(gas_used)
+        self._gas.inc(gas_used or 0)
 
     def settlement_failed(self, code: str) -> None:
         """See `settlement.SettleObserver`."""

@@ -16,8 +16,8 @@ _log = structlog.get_logger(__name__)
 class SettleObserver(Protocol):
     """Told about settlements, for metrics."""
 
-    def settled(self, captured: int, gas_used: int) -> None:
-        """A settlement is final: base units captured; gas used, 0 where a former process had sent it."""
+    def settled(self, captured: int, gas_used: int | None) -> None:
+        """A settlement is final: base units captured; gas used, None where this process did not hear."""
         ...
 
     def settlement_failed(self, code: str) -> None:
@@ -28,7 +28,7 @@ class SettleObserver(Protocol):
 class NoObserver:
     """Tells nobody."""
 
-    def settled(self, captured: int, gas_used: int) -> None:
+    def settled(self, captured: int, gas_used: int | None) -> None:
         """See `SettleObserver`."""
 
     def settlement_failed(self, code: str) -> None:
@@ -44,9 +44,9 @@ def tell_settled(
         observer: told beside the log.
         final: the channel.
         transaction_hash: where it was settled, or None where that was not found.
-        gas_used: its part of the transaction's, or None where another process had sent it.
+        gas_used: its part of the transaction's, or None where this process did not hear of it.
     """
-    observer.settled(final.settled, gas_used or 0)
+    observer.settled(final.settled, gas_used)
     _log.info(
         "session-settled",
         channel=to_hex(final.channel_id),

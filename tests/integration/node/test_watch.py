@@ -120,10 +120,11 @@ async def test_a_settlement_is_final_once_it_is_deep_enough(anvil: Path, tmp_pat
             await books.settling.run_once()
         assert (await books.on_chain(channel_id)).settled == PRICE
         assert (await books.stored(channel_id)).state.phase is Phase.SEALED
-        assert books.observer.captured == [PRICE]
+        assert books.observer.captured == []
         await market.devnet.mine(40)
         await books.settling.run_once()
         assert (await books.stored(channel_id)).state.phase is Phase.FINAL
+        assert books.observer.captured == [PRICE]
 
 
 async def test_a_deposit_and_an_exit_that_are_reorganized_away_count_no_longer_and_it_is_told(

@@ -31,12 +31,11 @@ class Chain:
         return Mined(Bytes32(b"\x01" * 32), 1, 1_000 * len(items) + 1, ())
 
 
-async def test_those_that_come_together_share_a_transaction_and_its_gas_up_to_the_limit() -> None:
+async def test_those_that_come_together_share_a_transaction_up_to_the_limit() -> None:
     chain = Chain()
     batches = Batches(chain.send, 3)
-    sent = await asyncio.gather(*(batches.settle(settlement(number)) for number in range(1, 8)))
+    await asyncio.gather(*(batches.settle(settlement(number)) for number in range(1, 8)))
     assert sorted(chain.sizes) == [1, 3, 3]
-    assert all(item.gas_used in (1_000, 1_001) for item in sent)
     await batches.settle(settlement(9))
     assert chain.sizes[-1] == 1
 
