@@ -1,6 +1,7 @@
 """A node that kills itself at one step, its only argument (`none`: at none); settings come on stdin.
 
 It prints its URL and serves until the step comes. SIGKILL leaves no time for anything, as a power cut would.
+After `stand-still-` a step is where it stops once, until somebody lets it go on, as a host that is suspended.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from aioum_node.tools import tool
 
 CALL_STEPS = ("before-admit", "after-admit", "in-tool", "before-record", "after-record")
 SETTLEMENT_STEPS = ("after-seal", "after-journal", "after-broadcast", "before-finalize", "after-finalize")
+STAND_STILL = "stand-still-"
 PRICE = 1_000
 
 in_tool: list[Callable[[], None]] = []
@@ -50,11 +52,23 @@ def crash() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
+def stand_still() -> None:
+    """Stop this process until it is continued."""
+    os.kill(os.getpid(), signal.SIGSTOP)
+
+
+def once(act: Callable[[], None]) -> Callable[[], None]:
+    """What acts at its first call only."""
+    acts = [act]
+    return lambda: acts.pop()() if acts else None
+
+
 def _around(
     owner: type,
     name: str,
     *,
     before: bool,
+    act: Callable[[], None],
     when: Callable[[tuple[Any, ...]], bool] = lambda arguments: True,
 ) -> None:
     original = getattr(owner, name)
@@ -63,10 +77,10 @@ def _around(
     async def crashing(*arguments: Any, **named: Any) -> Any:
         chosen = when(arguments)
         if chosen and before:
-            crash()
+            act()
         result = await original(*arguments, **named)
-        if chosen:
-            crash()
+        if chosen and not before:
+            act()
         return result
 
     setattr(owner, name, crashing)
@@ -78,22 +92,25 @@ def _finalizes(arguments: tuple[Any, ...]) -> bool:
 
 def arm(step: str, store: type, journal: type) -> None:
     """Let the process crash when it comes to `step`; `store` and `journal` are the adapters that it uses."""
+    act = crash
+    if step.startswith(STAND_STILL):
+        step, act = step.removeprefix(STAND_STILL), once(stand_still)
     match step:
         case "before-admit" | "after-admit" | "before-record" | "after-record":
             when, _, method = step.partition("-")
-            _around(store, method, before=when == "before")
+            _around(store, method, before=when == "before", act=act)
         case "in-tool":
-            in_tool.append(crash)
+            in_tool.append(act)
         case "slow-tool":
             in_tool.append(lambda: time.sleep(0.5))
         case "after-seal":
-            _around(store, "update", before=False)
+            _around(store, "update", before=False, act=act)
         case "after-journal":
-            _around(journal, "append", before=False)
+            _around(journal, "append", before=False, act=act)
         case "after-broadcast":
-            _around(Rpc, "broadcast", before=False)
+            _around(Rpc, "broadcast", before=False, act=act)
         case "before-finalize" | "after-finalize":
-            _around(store, "update", before=step.startswith("before"), when=_finalizes)
+            _around(store, "update", before=step.startswith("before"), act=act, when=_finalizes)
 
 
 async def main() -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import signal
+import sys
 import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
@@ -14,18 +15,16 @@ import asyncpg
 import pytest
 
 from aioum.chain.client import Chain
-from aioum.core.evidence import package_bytes
-from aioum.core.evidence_reading import parse_package
+from aioum.core.evidence_reading import EvidencePackage, parse_package
 from aioum.core.hextext import to_hex
 from aioum.core.problem import problem_code
 from aioum.core.transcript import canonical_request
 from aioum.devnet.running import RunningDevnet
 from aioum_node.app import RunningNode
-from aioum_node.export import export_shared_package
 from aioum_node.settings import Settings
 from aioum_node.storage import check_shared
 from tests.integration.conftest import FundedAccount
-from tests.integration.node.crashing_node import CALL_STEPS, PRICE, SETTLEMENT_STEPS
+from tests.integration.node.crashing_node import CALL_STEPS, PRICE, SETTLEMENT_STEPS, STAND_STILL
 from tests.integration.node.edge_client import Buyer, Opened, Reply
 from tests.integration.node.fleet import PATIENT_SECONDS, Fleet
 from tests.integration.node.test_visibility import (
@@ -39,6 +38,8 @@ from tests.integration.node.test_visibility import (
 from tests.many import some_of
 from tests.pens import ROSTER, Pen
 from tests.postgres import PostgresServer
+
+CORRUPT = ("aioum_settlement_failures_total", "store-corrupt")
 
 
 @pytest.fixture
@@ -63,6 +64,19 @@ async def call(
 ) -> Reply:
     arguments = {"text": text, "folder": str(fleet.folder)}
     return await buyer.pay(node, session, amount, "note", arguments, **how)
+
+
+async def exported(node_dir: Path, session: Opened) -> EvidencePackage:
+    """What the public command writes of a session in the shared store."""
+    process = await asyncio.create_subprocess_exec(
+        str(Path(sys.executable).parent / "verify-evidence"),
+        *("--export", "--store", "multinode", "--session", to_hex(session.channel_id)),
+        *("--node-dir", str(node_dir), "--claim", "quality"),
+        stdout=asyncio.subprocess.PIPE,
+    )
+    written, _ = await asyncio.wait_for(process.communicate(), 60)
+    assert process.returncode == 0
+    return parse_package(written)
 
 
 async def transactions(fleet: Fleet, postgres: PostgresServer) -> list[tuple[str, str]]:
@@ -242,6 +256,35 @@ async def test_settlement_whose_process_is_killed_at_any_step_is_finished_by_ano
     assert done.json["statement"]["root"] == to_hex(anchored.root)
 
 
+@pytest.mark.parametrize("step", ["after-seal", "after-journal", "after-broadcast"])
+async def test_process_that_stood_still_while_it_settled_does_nothing_twice_when_it_goes_on(
+    fleet: Fleet, buyer: Buyer, chain: Chain, postgres: PostgresServer, step: str
+) -> None:
+    """It holds the lease, loses it, and wakes up at this step while another one has settled."""
+    async with fleet.running("first") as first:
+        session = await buyer.open(first, 50_000)
+        await call(fleet, buyer, first, session, PRICE, "opening", action="open")
+        await fleet.join("second")
+    async with fleet.member("first", first, STAND_STILL + step) as sleeper:
+        closing = asyncio.create_task(buyer.close(sleeper.node, session, 1))
+        async with fleet.member("second", first) as heir:
+            done = await buyer.close_until_settled(heir.node, session, 1)
+            assert not closing.done()
+            sleeper.process.send_signal(signal.SIGCONT)
+            late = await asyncio.wait_for(closing, 60)
+            again = late
+            while again.status in (202, 503):
+                again = await buyer.close(sleeper.node, session, 1)
+            sent = await looked_up(fleet, postgres)
+        assert sleeper.process.returncode is None
+    assert sent == [(f"settle:{to_hex(session.channel_id)}", "mined")]
+    anchored = await chain.session(session.channel_id)
+    assert anchored is not None
+    assert (anchored.settled, anchored.call_count) == (PRICE, 1)
+    assert (done.status, again.status) == (200, 200)
+    assert again.json["statement"] == done.json["statement"]
+
+
 async def test_exactly_one_process_settles_and_when_it_dies_another_one_does(
     fleet: Fleet, buyer: Buyer, chain: Chain, postgres: PostgresServer
 ) -> None:
@@ -269,8 +312,8 @@ async def test_exactly_one_process_settles_and_when_it_dies_another_one_does(
         assert (anchored.settled, anchored.call_count) == (PRICE, 1)
 
 
-async def test_shared_store_is_checked_and_exported_while_it_is_served(
-    fleet: Fleet, buyer: Buyer, postgres: PostgresServer
+async def test_shared_store_is_checked_and_exported_while_it_is_served_and_a_flipped_bit_is_never_anchored(
+    fleet: Fleet, buyer: Buyer, chain: Chain, postgres: PostgresServer
 ) -> None:
     async with fleet.running("first") as first:
         session = await buyer.open(first, 50_000)
@@ -281,24 +324,25 @@ async def test_shared_store_is_checked_and_exported_while_it_is_served(
             f'database_url_file = "{named["database_url_file"]}"\ndatabase_schema = "{fleet.schema}"\n'
         )
         sound = await asyncio.to_thread(check_shared, settings)
-        package = await asyncio.to_thread(
-            export_shared_package,
-            session=to_hex(session.channel_id),
-            node_dir=fleet.folder / "first",
-            claim="quality",
-            narrative="",
-        )
+        package = await exported(fleet.folder / "first", session)
         sql = await asyncpg.connect(postgres.url, server_settings={"search_path": fleet.schema})
         await sql.execute("UPDATE answers SET response = set_bit(response, 9, 1 - get_bit(response, 9))")
         flipped = await asyncio.to_thread(check_shared, settings)
+        closing = await buyer.close(first, session, 1)
+        async with asyncio.timeout(60):
+            while not (await scraped(buyer.http, first)).get(CORRUPT):
+                await asyncio.sleep(0.1)
+        anchored = await chain.session(session.channel_id)
         await sql.execute(
             "INSERT INTO answers SELECT key + 1, response, 200, '', failed, leaf, charge, 0 FROM answers"
         )
         stray = await asyncio.to_thread(check_shared, settings)
         await sql.close()
     assert (sound.sessions, sound.calls, sound.findings) == (1, 1, ())
-    assert package["channelId"] == to_hex(session.channel_id)
-    assert len(parse_package(package_bytes(package)).calls) == 1
+    assert (package.channel_id, len(package.calls)) == (session.channel_id, 1)
+    assert closing.status == 202
+    assert anchored is not None
+    assert (anchored.has_root, anchored.is_finalized) == (False, False)
     assert {finding.code for finding in flipped.findings} == {"leaf-mismatch", "frontier-mismatch"}
     assert "file-damaged" in {finding.code for finding in stray.findings}
 
