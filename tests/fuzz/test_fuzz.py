@@ -86,7 +86,11 @@ def test_fuzzing_for_a_bounded_time_finds_nothing(name: str, tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("name", "prefix", "input_seconds"),
     # A busy machine may take long to grow: only what hangs is to be found by its time.
-    [("planted-error", "crash-", 15), ("planted-hang", "timeout-", 2), ("planted-growth", "oom-", 15)],
+    [
+        ("planted-error", "crash-", 15),
+        pytest.param("planted-hang", "timeout-", 2, marks=pytest.mark.long),
+        pytest.param("planted-growth", "oom-", 15, marks=pytest.mark.long),
+    ],
 )
 def test_a_fault_is_found_and_kept_as_a_file_that_brings_it_about(
     name: str, prefix: str, input_seconds: int, tmp_path: Path

@@ -31,7 +31,7 @@ from tests.tools import missing
 
 T = TypeVar("T")
 EXAMPLES = int(os.environ.get("AIOUM_STATEFUL_EXAMPLES", "3"))
-STEPS = int(os.environ.get("AIOUM_STATEFUL_STEPS", "10"))
+STEPS = int(os.environ.get("AIOUM_STATEFUL_STEPS", "8"))
 MOST_OPEN = 3
 MOST_SESSIONS = 9
 

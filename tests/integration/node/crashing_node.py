@@ -53,7 +53,8 @@ def crash() -> None:
 
 
 def stand_still() -> None:
-    """Stop this process until it is continued."""
+    """Say so, and stop this process until it is continued."""
+    print("standing still", flush=True)
     os.kill(os.getpid(), signal.SIGSTOP)
 
 

@@ -159,7 +159,9 @@ async def test_an_altered_settlement_is_never_sent_and_the_right_one_is_sent_lat
         failing, running = await scraped(buyer.http, node), set(node_tasks())
         fake.tamper = lambda method, result: result
         done = await settled(buyer, node, session, 1)
-        over = await scraped(buyer.http, node)
+        async with asyncio.timeout(30):
+            while not (over := await scraped(buyer.http, node))["aioum_settlements_total",]:
+                await asyncio.sleep(0.05)
 
     anchored = await chain.session(session.channel_id)
     assert (done.status, anchored is not None and anchored.settled) == (200, PRICE)

@@ -28,6 +28,8 @@ from tests.integration.conftest import FundedAccount
 from tests.integration.node.conftest import PRICE, StartNode, fail, shout
 from tests.integration.node.lost_calls import NOW_MS, Shop, restored, sell
 
+ONE_OF_THEM = [pytest.param(True, id="signed"), pytest.param(False, id="unsigned", marks=pytest.mark.long)]
+
 
 @pytest.fixture
 def shop(start_node: StartNode, operator: FundedAccount, tmp_path: Path) -> Shop:
@@ -113,7 +115,7 @@ async def test_without_its_client_a_suspect_session_is_closed_for_nothing(
     assert not on_chain.has_root
 
 
-@pytest.mark.parametrize("signed", [False, True], ids=["unsigned", "signed"])
+@pytest.mark.parametrize("signed", ONE_OF_THEM)
 async def test_session_that_the_store_does_not_have_at_all_comes_back_whole(
     shop: Shop,
     marketplace: MakeMarketplace,  # noqa: F811
@@ -257,7 +259,7 @@ async def test_command_lists_what_is_suspect_and_takes_a_package_from_a_file(
     assert (locked[0], "[store-locked]" in locked[1]) == (1, True)
 
 
-@pytest.mark.parametrize("signed", [False, True], ids=["unsigned", "signed"])
+@pytest.mark.parametrize("signed", ONE_OF_THEM)
 @pytest.mark.parametrize("lost", ["the calls of a day", "everything"])
 async def test_client_shows_a_node_that_was_restored_with_its_watermark_what_it_has_lost(
     shop: Shop,

@@ -11,6 +11,7 @@ from aioum.log.files import LogFolder, published_note
 from aioum.log.fsck import fsck
 from aioum.log.publish import FileRegister, publish
 from aioum.log.tree import LogTree, MemoryNodes, leaf_hash, node_hash
+from tests.many import strides
 from tests.unit.log.losing_disk import (
     LosingDisk,
     PowerLost,
@@ -115,12 +116,13 @@ SURVIVALS: list[Callable[[int], Survival]] = [
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("stride", strides(4))
 async def test_power_lost_at_any_step_loses_nothing_acknowledged_and_shows_one_history(
-    tmp_path: Path,
+    tmp_path: Path, stride: int
 ) -> None:
     steps = await steps_of_a_life(tmp_path / "whole")
     assert steps > 100
-    for step in range(steps):
+    for step in range(0, steps, stride):
         await lost_and_resumed(tmp_path / str(step), step, SURVIVALS[step % 3](step))
 
 
