@@ -53,6 +53,7 @@ from aioum_node.retention import RetentionLoop, forget_any
 from aioum_node.service import ServiceTool, ToolFunction, load_tools
 from aioum_node.serving import ServingTimes, listening, local_url, serving
 from aioum_node.settings import Settings
+from aioum_node.settlement.finishing import Finisher
 from aioum_node.settlement.loop import SettleLoop
 from aioum_node.settlement.rules import SettlePolicy
 from aioum_node.storage import NodeStore, Sending, is_shared, opened_sending, opened_store
@@ -263,10 +264,12 @@ async def _started(
             observer_of=loops.of,
         )
     )
+    finisher = Finisher(store, offering.chain, clock.now_ms, metrics)
     settle_loop = SettleLoop(
         store=store,
         chain=offering.chain,
         sender=offering.sender,
+        finisher=finisher,
         policy=SettlePolicy(
             idle_seconds=settings.session_idle_seconds, exit_alert_seconds=settings.exit_alert_seconds
         ),
@@ -304,6 +307,7 @@ async def _started(
     watcher = ChainWatcher(
         store=store,
         chain=offering.chain,
+        finisher=finisher,
         confirmations=settings.confirmations,
         interval_seconds=settings.watch_interval_seconds,
         now_ms=clock.now_ms,

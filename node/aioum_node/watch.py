@@ -10,12 +10,13 @@ import structlog
 
 from aioum.chain.client import Chain
 from aioum.chain.model import BlockRef, ChainEvent, ChainSession
-from aioum.chain.scan import MAX_RANGE_BLOCKS, first_block_since
+from aioum.chain.scan import MAX_RANGE_BLOCKS
 from aioum.core.errors import AioumError
 from aioum.core.hextext import address_text, to_hex
-from aioum.core.ledger import Phase, SessionState, finalize
+from aioum.core.ledger import Phase, SessionState
 from aioum.core.types import Bytes32, ChannelId
 from aioum_node.loops import LoopObserver, Unobserved
+from aioum_node.settlement.finishing import Finisher
 from aioum_node.settlement.rules import ChainView, observed
 from aioum_node.store.port import Store, StoredSession
 
@@ -56,6 +57,7 @@ class ChainWatcher:
     Args:
         store: deposits count there from finality depth on, pending closes from the newest block on.
         chain: where to look.
+        finisher: makes sessions final.
         confirmations: blocks that make something final, its own included.
         interval_seconds: pause between looks.
         now_ms: unix milliseconds.
@@ -71,6 +73,7 @@ class ChainWatcher:
         *,
         store: Store,
         chain: Chain,
+        finisher: Finisher,
         confirmations: int,
         interval_seconds: float,
         now_ms: Callable[[], int],
@@ -82,6 +85,7 @@ class ChainWatcher:
     ) -> None:
         self._store = store
         self._chain = chain
+        self._finisher = finisher
         self._confirmations = confirmations
         self._interval_seconds = interval_seconds
         self._now_ms = now_ms
@@ -174,11 +178,7 @@ class ChainWatcher:
                 final = await self._chain.session(channel_id, max(0, head.number - self._confirmations + 1))
             self._on_read(channel_id, ChainView(head, newest, final, self._grace_period_seconds))
             if final is not None and final.is_finalized:
-                if transaction_hash is None:
-                    transaction_hash = await finalizing_transaction(self._chain, final, head)
-                await self._store.update(
-                    channel_id, finalize, self._now_ms(), transaction_hash=transaction_hash
-                )
+                await self._finisher.finish(channel_id, final, head, transaction_hash=transaction_hash)
                 self._on_change(channel_id)
                 return
             if newest is None:
@@ -344,19 +344,3 @@ class ChainWatcher:
 def _chain_side(state: SessionState) -> tuple[int, bool]:
     """What a session holds of the chain's."""
     return state.deposit, state.close_pending
-
-
-async def finalizing_transaction(chain: Chain, session: ChainSession, head: BlockRef) -> Bytes32 | None:
-    """The transaction that finalized a channel; None where the endpoint does not find its event.
-
-    Args:
-        chain: where to look.
-        session: the finalized channel; its own time leads to the block.
-        head: the newest block to look at.
-    """
-    first = await first_block_since(chain.rpc, session.finalized_at, chain.first_block, head.number)
-    last = await first_block_since(chain.rpc, session.finalized_at + 1, first, head.number) - 1
-    for event in reversed(await chain.events(first, last, session.channel_id)):
-        if event.name == "Finalized":
-            return event.transaction_hash
-    return None

@@ -9,7 +9,6 @@ from typing import Final
 import structlog
 
 from aioum.chain.client import Chain
-from aioum.chain.model import BlockRef, ChainSession
 from aioum.chain.sender import Sender
 from aioum.core import ledger
 from aioum.core.errors import AioumError, OutcomeUnknown, Refused
@@ -21,13 +20,13 @@ from aioum_node.interrupted_calls import interrupt_session
 from aioum_node.loops import LoopObserver, Unobserved
 from aioum_node.settlement import rules
 from aioum_node.settlement.deadlines import Deadlines
+from aioum_node.settlement.finishing import Finisher
 from aioum_node.settlement.kept_vouchers import best_covered
-from aioum_node.settlement.observer import NoObserver, SettleObserver, tell_settled
+from aioum_node.settlement.observer import NoObserver, SettleObserver
 from aioum_node.settlement.pauses import Pauses
 from aioum_node.settlement.rules import ChainView, SettlePolicy
-from aioum_node.settlement.sending import PURPOSE_PREFIX, SentSettlements, chain_settlement, gas_share
+from aioum_node.settlement.sending import PURPOSE_PREFIX, SentSettlements, chain_settlement
 from aioum_node.store.port import Store, StoredSession
-from aioum_node.watch import finalizing_transaction
 
 __all__ = ["DEADLINE_NEAR", "PURPOSE_PREFIX", "SettleLoop", "SettleObserver", "chain_settlement"]
 
@@ -43,9 +42,10 @@ class SettleLoop:
     """Brings every session that is over to its end on the chain.
 
     Args:
-        store: where sessions are sealed and finalized.
+        store: where sessions are sealed.
         chain: where they are looked up before anything is sent.
         sender: of the payee or the terms' operator; journals every transaction before it is sent.
+        finisher: makes sessions final.
         policy: when to settle.
         confirmations: blocks that make a finalization final.
         interval_seconds: pause between rounds; `close` and `wake` start one at once.
@@ -61,6 +61,7 @@ class SettleLoop:
         store: Store,
         chain: Chain,
         sender: Sender,
+        finisher: Finisher,
         policy: SettlePolicy,
         confirmations: int,
         interval_seconds: float,
@@ -72,6 +73,7 @@ class SettleLoop:
         self._store = store
         self._chain = chain
         self._sent = SentSettlements(chain, sender, max_batch_items)
+        self._finisher = finisher
         self._policy = policy
         self._confirmations = confirmations
         self._interval_seconds = interval_seconds
@@ -270,8 +272,10 @@ class SettleLoop:
                 case rules.Interrupt():
                     # Whoever serves such a call loses the compare-and-set and answers with this failure.
                     await interrupt_session(self._store, stored, self._now_ms())
-                case rules.Finalize(final, alert):
-                    await self._finalize(stored, view.head, final, alert)
+                case rules.Finalize(final):
+                    mined = self._sent.mined(channel_id)
+                    await self._finisher.finish(channel_id, final, view.head, mined=mined)
+                    self._forget(channel_id)
                     return
                 case rules.Settle(settlement):
                     if not await self._settle(stored, settlement, view, group):
@@ -315,26 +319,6 @@ class SettleLoop:
     def _goes_alone(self, channel_id: ChannelId) -> bool:
         """Whether there is no company to wait for, or no time."""
         return len(self._busy) == 1 or self._deadlines.seconds_left(channel_id) is not None
-
-    async def _finalize(
-        self, stored: StoredSession, head: BlockRef, final: ChainSession, alert: str | None
-    ) -> None:
-        channel_id = stored.facts.channel_id
-        if alert is not None:
-            _log.error(alert, channel=to_hex(channel_id), spent=stored.state.spent)
-            self._observer.settlement_failed(alert)
-        mined = self._sent.mined(channel_id)
-        if mined is not None:
-            transaction_hash: Bytes32 | None = mined.transaction_hash
-        else:
-            transaction_hash = await finalizing_transaction(self._chain, final, head)
-        await self._store.update(
-            channel_id, ledger.finalize, self._now_ms(), transaction_hash=transaction_hash
-        )
-        # Told here, whoever sent it: this process, a former one, or one that never heard what became of it.
-        if mined is not None or (final.has_root and alert is None):
-            tell_settled(self._observer, final, transaction_hash, None if mined is None else gas_share(mined))
-        self._forget(channel_id)
 
     def _forget(self, channel_id: ChannelId) -> None:
         self._sent.forget(channel_id)

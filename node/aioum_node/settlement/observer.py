@@ -17,7 +17,7 @@ class SettleObserver(Protocol):
     """Told about settlements, for metrics."""
 
     def settled(self, captured: int, gas_used: int | None) -> None:
-        """A settlement is final: base units captured; gas used, None where this process did not hear."""
+        """A settlement is final: base units captured; gas used, None where no receipt was read."""
         ...
 
     def settlement_failed(self, code: str) -> None:
@@ -44,7 +44,7 @@ def tell_settled(
         observer: told beside the log.
         final: the channel.
         transaction_hash: where it was settled, or None where that was not found.
-        gas_used: its part of the transaction's, or None where this process did not hear of it.
+        gas_used: its part of the transaction's, or None where no receipt was read.
     """
     observer.settled(final.settled, gas_used)
     _log.info(

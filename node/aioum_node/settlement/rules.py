@@ -99,11 +99,9 @@ class Finalize:
 
     Attributes:
         final: the channel at finality depth.
-        alert: a code where the chain does not hold what this node would have put there.
     """
 
     final: ChainSession
-    alert: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +134,7 @@ def next_step(session: StoredSession, view: ChainView, now_ms: int, policy: Sett
     if newest is None:
         return Wait("channel-not-on-chain")
     if view.final is not None and view.final.is_finalized:
-        return Finalize(view.final, _alert(state, view.final))
+        return Finalize(view.final)
     if newest.is_finalized:
         return Wait("finalization-not-deep-enough")
     if state.phase is Phase.SUSPECT:
@@ -217,14 +215,24 @@ def covered(cover: Cover, voucher: KeptVoucher | None) -> Settle | Stop:
     )
 
 
-def _alert(state: SessionState, final: ChainSession) -> str | None:
+def final_alert(state: SessionState, final: ChainSession) -> str | None:
+    """Why a person must look at a session that the chain is done with.
+
+    Args:
+        state: before it becomes final.
+        final: the finalized channel.
+
+    Returns:
+        None where the chain holds what this node would have put there. Else `settled-above-spent`, more was
+        captured than was earned; `settled-below-spent`, the client withdrew before all of it was captured;
+        `root-conflict`, another history is anchored.
+    """
     if state.phase is Phase.SUSPECT or state.abandoned:
         # What the chain holds and this record does not was put there before the store was restored.
         return None
     if final.settled > state.spent:
         return "settled-above-spent"
     if final.settled < state.spent:
-        # The client withdrew before the operator settled.
         return "settled-below-spent"
     if state.drained and final.has_root:
         own = (state.admitted, frontier_root(state.frontier))

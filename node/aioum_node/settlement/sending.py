@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 from aioum.chain.calls import Settlement, settle_session, settle_sessions
 from aioum.chain.client import Chain
-from aioum.chain.model import Mined
+from aioum.chain.model import ChainEvent, Mined
 from aioum.chain.sender import Sender
 from aioum.core import ledger
 from aioum.core.errors import ChainError, ContractReverted, OutcomeUnknown
@@ -121,9 +122,14 @@ class SentSettlements:
                 self._mined[event.channel_id] = mined
 
 
-def gas_share(mined: Mined) -> int:
-    """What each session that a transaction ended has of its gas."""
-    return mined.gas_used // max(1, sum(event.name == "Finalized" for event in mined.events))
+def gas_share(gas_used: int, events: Iterable[ChainEvent]) -> int:
+    """What each session that a transaction ended has of its gas.
+
+    Args:
+        gas_used: by the transaction.
+        events: of it.
+    """
+    return gas_used // max(1, sum(event.name == "Finalized" for event in events))
 
 
 def chain_settlement(settlement: ledger.Settlement) -> Settlement:

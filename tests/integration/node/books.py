@@ -20,6 +20,7 @@ from aioum.core.signing import LocalKey
 from aioum.core.transcript import canonical_request
 from aioum.core.types import ZERO_ADDRESS, Address, Bytes32, ChannelId
 from aioum_node.failures import failed
+from aioum_node.settlement.finishing import Finisher
 from aioum_node.settlement.loop import SettleLoop
 from aioum_node.settlement.rules import SettlePolicy
 from aioum_node.store.port import SessionFacts, StoredSession
@@ -167,10 +168,12 @@ async def opened_books(
     )
     try:
         async with SqliteStore(folder / STORE_FILE, Limits()) as store:
+            finisher = Finisher(store, chain, clock.now_ms, observer)
             settling = SettleLoop(
                 store=store,
                 chain=chain,
                 sender=sender,
+                finisher=finisher,
                 policy=policy or SettlePolicy(),
                 confirmations=confirmations,
                 interval_seconds=interval_seconds,
@@ -181,6 +184,7 @@ async def opened_books(
             watcher = ChainWatcher(
                 store=store,
                 chain=chain,
+                finisher=finisher,
                 confirmations=confirmations,
                 interval_seconds=0.05,
                 now_ms=clock.now_ms,

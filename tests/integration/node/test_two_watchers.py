@@ -10,6 +10,7 @@ from aioum.chain import calls
 from aioum.chain.client import Chain
 from aioum.chain.model import BlockRef, ChainSession
 from aioum.core.types import ChannelId
+from aioum_node.settlement.finishing import Finisher
 from aioum_node.watch import ChainWatcher
 from tests.integration.node.books import DEPOSIT, open_session, send
 from tests.integration.node.test_watch import Market, running_market
@@ -34,12 +35,14 @@ async def market(anvil: Path, tmp_path: Path) -> AsyncIterator[Market]:
 
 
 def other_watcher(market: Market, chain: Chain) -> ChainWatcher:
+    books = market.books
     return ChainWatcher(
-        store=market.books.store,
+        store=books.store,
         chain=chain,
+        finisher=Finisher(books.store, chain, books.clock.now_ms, books.observer),
         confirmations=1,
         interval_seconds=60,
-        now_ms=market.books.clock.now_ms,
+        now_ms=books.clock.now_ms,
     )
 
 

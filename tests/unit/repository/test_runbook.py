@@ -27,7 +27,7 @@ NAMED_BY_VALUE = {
         "watermark-missing",
         "watermark-damaged",
     },
-    ("loop.py", "alert"): {"settled-above-spent", "settled-below-spent", "root-conflict"},
+    ("finishing.py", "alert"): {"settled-above-spent", "settled-below-spent", "root-conflict"},
 }
 
 

@@ -228,7 +228,7 @@ def test_a_finalization_counts_at_depth_only() -> None:
     newest = on_chain(settled=3 * PRICE, finalized_at=1)
     shallow = view(newest, final=on_chain())
     assert step(stored(state), shallow) == rules.Wait("finalization-not-deep-enough")
-    assert step(stored(state), view(newest)) == rules.Finalize(newest, None)
+    assert step(stored(state), view(newest)) == rules.Finalize(newest)
     assert step(stored(ledger.finalize(state)), view(newest)) == rules.Wait("final")
 
 
@@ -245,7 +245,8 @@ def test_a_finalization_counts_at_depth_only() -> None:
 )
 def test_a_final_channel_that_holds_something_else_is_an_alert(final: ChainSession, alert: str) -> None:
     for state in (played(3), sealed(played(3))):
-        assert step(stored(state), view(final)) == rules.Finalize(final, alert)
+        assert step(stored(state), view(final)) == rules.Finalize(final)
+        assert rules.final_alert(state, final) == alert
 
 
 def test_only_a_deposit_at_depth_counts_and_a_pending_close_counts_at_once() -> None:
@@ -275,7 +276,8 @@ def test_a_suspect_session_waits_for_its_evidence_whatever_the_chain_or_the_cloc
 def test_a_suspect_session_that_is_over_on_the_chain_is_over_and_no_alert() -> None:
     state = suspicion.suspect(played(3))
     over = on_chain(settled=9 * PRICE, finalized_at=CHAIN_TIME, root=Bytes32(b"\x07" * 32), call_count=9)
-    assert step(stored(state), view(over)) == rules.Finalize(over, None)
+    assert step(stored(state), view(over)) == rules.Finalize(over)
+    assert rules.final_alert(state, over) is None
 
 
 def test_an_abandoned_session_is_settled_for_nothing_with_calls_under_way_and_where_unpaid_ones_are_not() -> (
@@ -288,7 +290,8 @@ def test_an_abandoned_session_is_settled_for_nothing_with_calls_under_way_and_wh
     settlement = decided.settlement
     assert (settlement.capture, settlement.call_count, settlement.root) == (0, 0, ZERO_BYTES32)
     over = on_chain(finalized_at=CHAIN_TIME)
-    assert rules.next_step(stored(state), view(over), NOW_MS, policy) == rules.Finalize(over, None)
+    assert rules.next_step(stored(state), view(over), NOW_MS, policy) == rules.Finalize(over)
+    assert rules.final_alert(state, over) is None
 
 
 def test_an_abandoned_session_keeps_the_root_that_a_newer_store_had_anchored() -> None:
