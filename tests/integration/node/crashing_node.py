@@ -19,7 +19,6 @@ from typing import Any
 
 from aioum.chain.journal import SqliteTransactionJournal
 from aioum.chain.rpc import Rpc
-from aioum.core import ledger
 from aioum.core.signing import LocalKey
 from aioum_node.app import running_node
 from aioum_node.keys.identity import Identity
@@ -70,13 +69,13 @@ def _around(
     *,
     before: bool,
     act: Callable[[], None],
-    when: Callable[[tuple[Any, ...]], bool] = lambda arguments: True,
+    when: Callable[[dict[str, Any]], bool] = lambda named: True,
 ) -> None:
     original = getattr(owner, name)
 
     @functools.wraps(original)
     async def crashing(*arguments: Any, **named: Any) -> Any:
-        chosen = when(arguments)
+        chosen = when(named)
         if chosen and before:
             act()
         result = await original(*arguments, **named)
@@ -87,8 +86,8 @@ def _around(
     setattr(owner, name, crashing)
 
 
-def _finalizes(arguments: tuple[Any, ...]) -> bool:
-    return arguments[2] is ledger.finalize
+def _finalizes(named: dict[str, Any]) -> bool:
+    return "transaction_hash" in named
 
 
 def arm(step: str, store: type, journal: type) -> None:
