@@ -141,6 +141,34 @@ async def test_restored_store_is_noticed_and_serves_and_signs_nothing_of_open_se
         assert (await buyer.pay(node, fresh, 2 * PRICE)).status == 200
 
 
+async def test_copy_of_a_store_that_was_run_elsewhere_and_comes_back_is_noticed(
+    start_node: StartNode, buyer: Buyer, folder: Folder
+) -> None:
+    async with start_node() as node:
+        session = await buyer.open(node)
+        await buyer.enter(node, session, PRICE)
+    copy = folder.copied()
+    async with start_node() as node:
+        await buyer.pay(node, session, 2 * PRICE)
+    own = folder.copied()
+    folder.restore(copy)
+    async with start_node() as node:
+        for calls_made in (2, 3, 4):
+            await buyer.pay(node, session, calls_made * PRICE)
+    elsewhere = folder.copied()
+    # It stands above the node's own watermark, so only the name of its life tells.
+    folder.restore(own)
+    folder.restore(elsewhere, STORE_FILE)
+
+    with capture_logs() as entries:
+        async with start_node() as node:
+            refused = await refusals(buyer, node, session)
+            doubted = await stored(node, session)
+
+    assert [entry["log_level"] for entry in entries if entry["event"] == "store-forked"] == ["error"]
+    assert (refused, doubted.state.phase) == ({"session-suspect"}, Phase.SUSPECT)
+
+
 async def test_call_that_a_restored_store_has_under_way_is_not_recorded_as_interrupted(
     start_node: StartNode, buyer: Buyer, folder: Folder
 ) -> None:
