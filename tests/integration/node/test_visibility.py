@@ -34,6 +34,8 @@ def ponder(text: str) -> str:
     return text
 
 
+GWEI = 10**9
+
 # The series of each loop, by the coroutine that goes round in it.
 LOOPS = {
     "ChainWatcher.run": "watch",
@@ -160,6 +162,38 @@ async def test_every_loop_and_endpoint_is_seen_working_and_failing(
     assert listed["endpoints"][0]["lastError"] == "rpc-unreachable"
     assert "hunter2" not in str(listed) + str(half)
     assert public_status == 404
+
+
+async def test_settlement_that_is_dearer_than_allowed_shows_as_alert_and_is_sent_when_blocks_are_cheaper(
+    devnet: RunningDevnet, chain: Chain, operator: FundedAccount, buyer: Buyer, tmp_path: Path
+) -> None:
+    async def next_block_costs(gwei: int) -> None:
+        await chain.rpc.request("anvil_setNextBlockBaseFeePerGas", hex(gwei * GWEI))
+        await devnet.mine()
+
+    identity = Identity(operator.key, operator.key)
+    settings = settings_for(devnet, tmp_path, max_fee_per_gas_wei=20 * GWEI)
+    async with running_node(settings, functions=[shout], identity=identity, register=True) as node:
+
+        async def counted(*key: str) -> bool:
+            return (await scraped(buyer.http, node)).get(key, 0) >= 1
+
+        session = await buyer.open(node)
+        await buyer.enter(node, session, PRICE)
+        await next_block_costs(100)
+        try:
+            await node.settle_loop.close(session.channel_id)
+            await until(lambda: counted("aioum_transaction_alerts_total", "fee-cap-reached"))
+            dear = await scraped(buyer.http, node)
+        finally:
+            await next_block_costs(1)
+        await until(lambda: counted("aioum_settlements_total"))
+        cheap = await scraped(buyer.http, node)
+
+    assert dear["aioum_settlements_total",] == 0
+    assert dear["aioum_settlement_failures_total", "fee-cap-reached"] >= 1
+    assert (cheap["aioum_settlements_total",], cheap["aioum_captured_base_units_total",]) == (1, PRICE)
+    assert cheap["aioum_settlement_gas_total",] > 0
 
 
 async def test_what_a_tool_logs_carries_the_channel_and_the_call(
