@@ -9,16 +9,24 @@ from typing import Any
 
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    rule,
+    run_state_machine_as_test,
+)
 
 from aioum.core import ledger
 from aioum.core.errors import Refused
 from aioum.core.ledger import Admitted, Call, CallRequest, Limits, Phase, Recorded, Repeat, SessionState
 from aioum.core.submission.envelope import Envelope
 from aioum.core.types import ChannelId
-from aioum_node.store.port import MAX_EQUIVOCATIONS, SessionFacts
+from aioum_node.store.port import MAX_EQUIVOCATIONS, SessionFacts, Store
+from aioum_node.store.postgres.store import PostgresStore
 from aioum_node.store.sqlite import STORE_FILE, SqliteStore
 from tests.pens import SEATS, Pen
+from tests.postgres import PostgresServer, schema_of
 from tests.unit.node.store.samples import (
     NOW_MS,
     PRICE,
@@ -128,7 +136,7 @@ class StoreAgainstLedger(RuleBasedStateMachine):
         self.model = Model()
         self.store = self.open_store()
 
-    def open_store(self) -> SqliteStore:
+    def open_store(self) -> Store:
         return SqliteStore(self.folder / STORE_FILE, LIMITS, max_cached_sessions=1)
 
     def teardown(self) -> None:
@@ -254,14 +262,53 @@ class StoreAgainstLedger(RuleBasedStateMachine):
             assert [(item.envelope, item.request) for item in kept] == [
                 (item.envelope, item.request) for item in self.model.equivocations.get(channel(number), [])
             ]
-        unrecorded = [
-            (channel_id, call)
-            for channel_id, calls in self.model.calls.items()
-            for call in calls.values()
-            if not call.recorded
-        ]
-        assert sorted(self.runner.run(self.store.unrecorded()), key=str) == sorted(unrecorded, key=str)
+        self.unrecorded_are_found(
+            [
+                (channel_id, call)
+                for channel_id, calls in self.model.calls.items()
+                for call in calls.values()
+                if not call.recorded
+            ]
+        )
+
+    def unrecorded_are_found(self, expected: list[tuple[ChannelId, Call]]) -> None:
+        assert sorted(self.runner.run(self.store.unrecorded()), key=str) == sorted(expected, key=str)
+
+
+class SharedStoreAgainstLedger(StoreAgainstLedger):
+    """The same asked of two processes that share a database, now the one, now the other."""
+
+    postgres: PostgresServer
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.other = self.open_store()
+
+    def open_store(self) -> Store:
+        return PostgresStore(self.postgres.url, LIMITS, schema=schema_of(self.folder))
+
+    def teardown(self) -> None:
+        self.runner.run(self.other.close())
+        super().teardown()
+
+    def unrecorded_are_found(self, expected: list[tuple[ChannelId, Call]]) -> None:
+        # Those of a process that lives are its own business; one that was restarted left some.
+        assert all(found in expected for found in self.runner.run(self.store.unrecorded()))
+
+    @rule()
+    def ask_the_other_process(self) -> None:
+        self.store, self.other = self.other, self.store
 
 
 TestStoreAgainstLedger = StoreAgainstLedger.TestCase
 TestStoreAgainstLedger.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
+
+
+def test_two_processes_that_share_a_store_are_one_ledger(postgres: PostgresServer) -> None:
+    class OnThisServer(SharedStoreAgainstLedger):
+        pass
+
+    OnThisServer.postgres = postgres
+    run_state_machine_as_test(
+        OnThisServer, settings=settings(max_examples=10, stateful_step_count=30, deadline=None)
+    )
