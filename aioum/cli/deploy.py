@@ -13,8 +13,9 @@ import click
 from aioum.cli.failures import Invocation, report
 from aioum.cli.keys import KeySource
 from aioum.cli.output import fact, print_facts, print_json
-from aioum.cli.settings import examples, http_url, json_option, verbose_option
+from aioum.cli.settings import examples, json_option, verbose_option
 from aioum.core.errors import AioumError, ConfigError
+from aioum.options.common import http_url
 
 if TYPE_CHECKING:
     from aioum.chain.deploy import Created

@@ -10,7 +10,8 @@ import click
 
 from aioum.cli.failures import FAILED
 from aioum.cli.output import fact, print_facts, print_json
-from aioum.cli.settings import Command, examples, json_option, verbose_option, with_options
+from aioum.cli.settings import examples, json_option, verbose_option
+from aioum.options.common import Command, with_options
 
 if TYPE_CHECKING:
     from aioum.chain.deployments import Deployment

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from aioum.cli.evidence import CLAIMS
-from aioum.cli.evidence_publishing import TARGETS, publisher_of, target_options
 from aioum.cli.keys import KeySource, key_options
 from aioum.cli.output import fact, print_facts, print_json
 from aioum.cli.references import CALL_INDEXES, SESSION
-from aioum.cli.settings import Command, Settings, common_options, examples
+from aioum.cli.settings import Settings, common_options, examples
+from aioum.options.common import Command
+from aioum.options.publishing import TARGETS, publisher_of, target_options
 
 if TYPE_CHECKING:
     from aioum.client.held_money import HeldMoney, Step

@@ -8,11 +8,11 @@ from typing import Any
 
 import click
 
-from aioum.cli.evidence_publishing import TARGETS, publisher_of, target_options
 from aioum.cli.evidence_sources import fetch, fetch_options
 from aioum.cli.output import fact, print_facts, print_json, print_table, write_file
 from aioum.cli.references import CALL_INDEXES, SESSION
 from aioum.cli.settings import Settings, common_options, examples, json_option, verbose_option
+from aioum.options.publishing import TARGETS, publisher_of, target_options
 
 CLAIMS = ("non-delivery", "wrong-result", "quality")
 

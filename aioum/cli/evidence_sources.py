@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from aioum.cli.settings import Command, http_url, with_options
+from aioum.options.common import Command, http_url, with_options
 
 if TYPE_CHECKING:
     from aioum.client.publication import FetchedEvidence

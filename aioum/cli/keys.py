@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from aioum.cli.settings import Command, with_options
 from aioum.core.errors import ConfigError
+from aioum.options.common import Command, with_options
 
 if TYPE_CHECKING:
     from aioum.core.signing import LocalKey

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from aioum.cli.failures import INTERRUPTED, WRONG_USAGE, Invocation, report
-from aioum.cli.settings import Command, examples, json_option, verbose_option, with_options
+from aioum.cli.settings import examples, json_option, verbose_option
+from aioum.options.common import Command, with_options
 
 if TYPE_CHECKING:
     from aioum.kits.execution import Runner

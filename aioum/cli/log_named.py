@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from aioum.cli.log_options import LogKey
-from aioum.cli.settings import Command, with_options
+from aioum.options.common import Command, with_options
 
 if TYPE_CHECKING:
     from aioum.log.monitor import LogIdentity

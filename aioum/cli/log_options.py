@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from aioum.cli.plain import one_line
-from aioum.cli.settings import Command
+from aioum.options.common import Command
 
 if TYPE_CHECKING:
     from aioum.client.logs.look import Look

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from aioum.cli.run_keys import ALGORITHMS
-from aioum.cli.settings import Command, with_options
+from aioum.options.common import Command, with_options
 
 if TYPE_CHECKING:
     from aioum.core.canonical import JsonValue

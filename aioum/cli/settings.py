@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,11 +10,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from aioum.cli.failures import Invocation
+from aioum.options.common import Command, http_url, with_options
 
 if TYPE_CHECKING:
     from aioum.chain.deployments import Deployment
-
-Command = Callable[..., Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,17 +124,3 @@ def common_options(function: Command) -> Command:
             help="Folder of your sessions' record; by default ~/.aioum/client.",
         ),
     )
-
-
-def with_options(function: Command, *options: Callable[[Command], Command]) -> Command:
-    """Add options; the last is listed first in the help."""
-    for option in options:
-        function = option(function)
-    return function
-
-
-def http_url(_ctx: click.Context, _parameter: click.Parameter, value: str | None) -> str | None:
-    """Callback of an option that takes an endpoint; anything but an http(s) URL is wrong usage."""
-    if value is not None and not value.startswith(("http://", "https://")):
-        raise click.BadParameter("expected an http:// or https:// URL")
-    return value

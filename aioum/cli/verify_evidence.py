@@ -14,7 +14,8 @@ from aioum import __version__
 from aioum.cli.evidence_sources import fetch_options, read_evidence
 from aioum.cli.failures import INTERRUPTED, WRONG_USAGE, Invocation, report
 from aioum.cli.log_named import named_log_options
-from aioum.cli.settings import http_url, json_option, verbose_option
+from aioum.cli.settings import json_option, verbose_option
+from aioum.options.common import http_url
 
 if TYPE_CHECKING:
     from aioum.core.evidence_reading import EvidencePackage

@@ -11,10 +11,10 @@ import click
 
 from aioum.core.hashing import keccak256
 from aioum.core.hextext import to_hex
+from aioum.options.publishing import TARGETS, publisher_of, require_of, separated, target_options
 from aioum_node.cli_options import loaded, print_json, settings_options
 
 if TYPE_CHECKING:
-    from aioum.client.publication import Publisher
     from aioum_node.disputes.report import HeldReport
 
 _JSON: Final = click.option("--json", "as_json", is_flag=True, help="One JSON value on stdout.")
@@ -85,11 +85,8 @@ def show_dispute(session: str, as_json: bool, config_file: Path | None, **flags:
 @click.option("--narrative", default="", help="Your side, in words.")
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Also write the package here.")
 @click.option("--uri", help="Where you publish what --out writes; nothing is published by this command then.")
-@click.option("--to", type=click.Choice(("directory", "ipfs", "data")), help="Publish the package there.")
-@click.option("--directory", type=click.Path(file_okay=False, path_type=Path), help="directory: the folder.")
-@click.option("--base-url", help="directory: what the folder is served as.")
-@click.option("--ipfs-api", help="ipfs: RPC of a Kubo node, such as http://127.0.0.1:5001.")
-@click.option("--allow-plain-http", is_flag=True, help="Allow URLs without TLS that are not on this machine.")
+@click.option("--to", type=click.Choice(TARGETS), help="Publish the package there.")
+@target_options
 @_JSON
 @settings_options
 def respond(
@@ -98,13 +95,9 @@ def respond(
     out: Path | None,
     uri: str | None,
     to: str | None,
-    directory: Path | None,
-    base_url: str | None,
-    ipfs_api: str | None,
-    allow_plain_http: bool,
     as_json: bool,
     config_file: Path | None,
-    **flags: Any,
+    **others: Any,
 ) -> None:
     """Answer the pending dispute over SESSION with the node's own record of it.
 
@@ -121,7 +114,9 @@ def respond(
         raise click.UsageError("--to and --uri exclude each other")
     if to is None and out is None:
         raise click.UsageError("say where the package goes: --to, or --out")
-    publisher = None if to is None else _publisher(to, directory, base_url, ipfs_api, allow_plain_http)
+    target, flags = separated(others)
+    require_of(to, target)
+    publisher = None if to is None else publisher_of(to, target)
     settings = loaded(config_file, flags)
 
     async def work() -> dict[str, Any]:
@@ -220,23 +215,6 @@ def _send_about(
         print_json(facts)
     else:
         click.echo(f"transaction {facts['transaction']}")
-
-
-def _publisher(
-    to: str, directory: Path | None, base_url: str | None, ipfs_api: str | None, allow_plain_http: bool
-) -> Publisher:
-    from aioum.client.publication import DataUriPublisher, DirectoryPublisher, KuboPublisher, Reach
-
-    reach = Reach(allow_plain_http=allow_plain_http)
-    if to == "data":
-        return DataUriPublisher()
-    if to == "directory":
-        if directory is None or base_url is None:
-            raise click.UsageError("--to directory needs --directory and --base-url")
-        return DirectoryPublisher(directory, base_url, reach)
-    if ipfs_api is None:
-        raise click.UsageError("--to ipfs needs --ipfs-api")
-    return KuboPublisher(ipfs_api, reach)
 
 
 def _row(report: HeldReport) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from aioum.chain.dispute_calls import Claim
+from aioum.client.publication.unixfs import file_cid
 from aioum.core.evidence_reading import parse_package
 from aioum.core.hashing import keccak256
 from aioum.core.hextext import address_text, to_hex
@@ -30,7 +31,10 @@ from tests.integration.node.disputing import (
     until,
 )
 from tests.integration.node.edge_client import Buyer
+from tests.integration.publication.conftest import TOKEN, FakePinning, StartServer, start_server
 from tests.warm import warm_commands
+
+__all__ = ["start_server"]
 
 
 @dataclass(frozen=True)
@@ -146,6 +150,7 @@ async def test_operator_without_a_running_node_answers_and_releases_by_hand(
     disputant: Disputant,
     devnet: RunningDevnet,
     operators: Operator,
+    start_server: StartServer,
     tmp_path: Path,
 ) -> None:
     terms = {**DISPUTE_TERMS, "arbitrator": address_text(devnet.accounts[9].address)}
@@ -154,10 +159,16 @@ async def test_operator_without_a_running_node_answers_and_releases_by_hand(
         words = await serve(buyer, node, session, 1, price=PRICE)
         await close(buyer, node, session, 1, words)
     channel = to_hex(session.channel_id)
+    service, token = FakePinning(), tmp_path / "token"
+    token.write_text(TOKEN)
+    token.chmod(0o600)
+    upload = ("--upload-url", (await start_server(service.handle)).url("/upload"), "--token-file", str(token))
     early = await operators.run("release", channel)
     quiet = await operators.run("respond", channel, "--out", str(tmp_path / "early.json"))
     await disputant.raise_dispute(session.channel_id)
     written = await operators.run("respond", channel, "--out", str(tmp_path / "package.json"), "--json")
+    strays = await operators.run("respond", channel, "--out", str(tmp_path / "package.json"), *upload)
+    uploaded = await operators.run("respond", channel, "--to", "ipfs", *upload, "--json")
     named = await operators.run(
         "respond", channel, "--out", str(tmp_path / "package.json"), "--uri", "ipfs://bafy", "--json"
     )
@@ -174,7 +185,12 @@ async def test_operator_without_a_running_node_answers_and_releases_by_hand(
     assert written.json["transaction"] is None
     assert written.json["hash"] == to_hex(keccak256((tmp_path / "package.json").read_bytes()))
     assert (named.json["uri"], named.json["hash"]) == ("ipfs://bafy", written.json["hash"])
-    assert await disputant.events(session.channel_id, "Responded") == 1
+    assert strays.code == 2
+    (file, _), *others = service.uploads
+    assert (keccak256(file), others) == (keccak256((tmp_path / "package.json").read_bytes()), [])
+    assert uploaded.json["uri"] == f"ipfs://{file_cid(file)}"
+    assert uploaded.json["hash"] == written.json["hash"]
+    assert await disputant.events(session.channel_id, "Responded") == 2
     assert (lapsed.code, released.code) == (0, 0), lapsed.error + released.error
     assert (await disputant.session(session.channel_id)).held == 0
     assert (owed.json["paymentManager"], owed.json["disputeManager"], owed.json["claims"]) == ("0", "0", [])

@@ -1,4 +1,4 @@
-"""Which publisher the options of `aioum evidence publish` name."""
+"""Where an evidence package is published: options, and the publisher that they name."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from aioum.cli.settings import Command, http_url, with_options
+from aioum.options.common import Command, http_url, with_options
 
 if TYPE_CHECKING:
     from aioum.client.publication import Publisher, Reach
@@ -19,6 +19,7 @@ _OPTIONS: Final = {
     "ipfs": ("ipfs_api", "pinning_service", "upload_url", "upload_fields", "token_file", "pin_timeout"),
     "data": (),
 }
+_EVERY_TARGET: Final = ("timeout_seconds", "allow_plain_http")
 _FILE: Final = click.Path(dir_okay=False)
 
 
@@ -89,6 +90,27 @@ def target_options(function: Command) -> Command:
     )
 
 
+def separated(options: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What a command was given for `publisher_of`, and the rest."""
+    names = {name for owned in (*_OPTIONS.values(), _EVERY_TARGET) for name in owned}
+    return (
+        {name: value for name, value in options.items() if name in names},
+        {name: value for name, value in options.items() if name not in names},
+    )
+
+
+def require_of(target: str | None, options: dict[str, Any]) -> None:
+    """Refuse options of other targets than the one that was named, if one was.
+
+    Raises:
+        click.UsageError: there is one.
+    """
+    for owner, names in _OPTIONS.items():
+        for name in names:
+            if owner != target and options[name]:
+                raise click.UsageError(f"{_flag(name)} belongs to --to {owner}")
+
+
 def publisher_of(target: str, options: dict[str, Any]) -> Publisher:
     """The publisher that was named.
 
@@ -96,10 +118,7 @@ def publisher_of(target: str, options: dict[str, Any]) -> Publisher:
         click.UsageError: an option is missing, or belongs to another target.
         ConfigError: as `read_token`.
     """
-    for owner, names in _OPTIONS.items():
-        for name in names:
-            if owner != target and options[name]:
-                raise click.UsageError(f"{_flag(name)} belongs to --to {owner}")
+    require_of(target, options)
     from aioum.client.publication import DataUriPublisher, DirectoryPublisher, Reach
 
     reach = Reach(timeout_seconds=options["timeout_seconds"], allow_plain_http=options["allow_plain_http"])

@@ -1,0 +1,1 @@
+"""Options that commands of both programs take: the client's and the node's."""
