@@ -11,6 +11,7 @@ import pytest
 
 from aioum.chain.client import Chain
 from aioum.core.hextext import to_hex
+from aioum.core.types import ChannelId
 from aioum.devnet.running import RunningDevnet
 from tests.integration.conftest import FundedAccount
 from tests.integration.node.crashing_node import PRICE
@@ -69,6 +70,19 @@ async def answers(fleet: Fleet, postgres: PostgresServer) -> list[tuple[str, str
     return [(row["purpose"], row["state"]) for row in sent]
 
 
+async def until_known(fleet: Fleet, postgres: PostgresServer, channel_id: ChannelId, *, count: int) -> None:
+    """Wait until the journal knows that `count` answers of one session, and no other ones, were mined.
+
+    The chain shows an answer before the process that sent it has read the receipt and written so.
+    """
+    mined = [(f"answer:{to_hex(channel_id)}", "mined")] * count
+
+    async def known() -> bool:
+        return await answers(fleet, postgres) == mined
+
+    await until(known, f"the journal knows of {count} mined answers")
+
+
 async def test_each_challenge_is_answered_by_exactly_one_process(
     fleet: Fleet, buyer: Buyer, disputant: Disputant, operator: FundedAccount, postgres: PostgresServer
 ) -> None:
@@ -79,8 +93,8 @@ async def test_each_challenge_is_answered_by_exactly_one_process(
             await stack.enter_async_context(fleet.member(name, first, **DISPUTE_TERMS))
         answered = await challenge_each(disputant, session.channel_id, words)
         await require_no_lie(disputant, session.channel_id, words)
-    assert answered == 7
-    assert await answers(fleet, postgres) == [(f"answer:{to_hex(session.channel_id)}", "mined")] * 7
+        assert answered == 7
+        await until_known(fleet, postgres, session.channel_id, count=7)
     assert await buyer.chain.rpc.transaction_count(operator.key.address, "latest") == before + 7
 
 
@@ -95,9 +109,5 @@ async def test_challenge_whose_process_is_killed_while_it_answers_is_answered_on
         await asyncio.wait_for(doomed.process.wait(), 60)
     async with fleet.member("second", first, **DISPUTE_TERMS):
         await disputant.answered(session.channel_id)
-
-        async def known() -> bool:
-            return [state for _, state in await answers(fleet, postgres)] == ["mined"]
-
-        await until(known, "the journal knows what became of the answer")
+        await until_known(fleet, postgres, session.channel_id, count=1)
     assert await disputant.events(session.channel_id, "ChallengeAnswered") == 1
