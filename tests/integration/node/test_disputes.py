@@ -86,6 +86,10 @@ async def logged(logs: Sequence[Any], event: str, times: int = 1) -> bool:
     return sum(entry["event"] == event for entry in logs) == times
 
 
+async def shown(node: RunningNode, buyer: Buyer, sample: str) -> bool:
+    return sample in await metrics(node, buyer)
+
+
 async def not_held(node: RunningNode) -> bool:
     return await node.store.held() == []
 
@@ -104,7 +108,8 @@ async def test_captured_money_is_held_and_released_to_the_payee_after_the_window
         await until(lambda: not_held(node), "the held money is released")
         assert (await disputant.session(sold.channel_id)).held == 0
         assert await chain.token_balance(token, payee) == before + 3 * PRICE
-        assert f"aioum_released_base_units_total {3 * PRICE}.0" in await metrics(node, buyer)
+        released = f"aioum_released_base_units_total {3 * PRICE}.0"
+        await until(lambda: shown(node, buyer, released), "the release is counted")
 
 
 async def test_every_word_is_proven_when_it_is_challenged_and_the_bonds_are_earned(
@@ -119,8 +124,15 @@ async def test_every_word_is_proven_when_it_is_challenged_and_the_bonds_are_earn
         assert answered == 13
         assert await chain.token_balance(token, payee) == before + 13 * BOND
         await require_no_lie(disputant, sold.channel_id, sold.words)
+        # The chain shows an answer before the node has read its receipt.
+        await until(
+            lambda: shown(node, buyer, "aioum_challenges_answered_total 13.0"), "the answers are counted"
+        )
+        await until(
+            lambda: shown(node, buyer, "aioum_challenges_pending 0.0"),
+            "the node sees that nothing is pending",
+        )
         said = await metrics(node, buyer)
-        assert "aioum_challenges_answered_total 13.0" in said
         assert 'aioum_dispute_alerts_total{code="challenge-pending"} 13.0' in said
         assert {"aioum_challenges_pending 0.0", "aioum_nearest_answer_seconds +Inf"} <= set(said)
 
@@ -259,10 +271,7 @@ async def test_dispute_that_nobody_rules_on_is_lapsed_by_the_node_and_the_money_
             before = await chain.token_balance(token, payee)
             await disputant.raise_dispute(sold.channel_id)
 
-            async def raised() -> bool:
-                return "aioum_disputes_pending 1.0" in await metrics(node, buyer)
-
-            await until(raised, "the dispute is seen")
+            await until(lambda: shown(node, buyer, "aioum_disputes_pending 1.0"), "the dispute is seen")
             # The window is over, and the ruling is still due: nothing may leave.
             await devnet.increase_time(WINDOW_SECONDS + 1)
 
@@ -290,11 +299,11 @@ async def test_ruling_ends_the_hold_and_is_told(
             await disputant.raise_dispute(sold.channel_id)
             ruling = dispute_calls.rule(disputant.decisions.address, sold.channel_id, PRICE)
             await disputant.send(ruling)
-            await until(lambda: not_held(node), "the hold is over")
-            said = await metrics(node, buyer)
+            released = f"aioum_released_base_units_total {2 * PRICE}.0"
+            await until(lambda: shown(node, buyer, released), "the hold is over and the release counted")
+            assert await not_held(node)
     (over,) = [entry for entry in logs if entry["event"] == "hold-over"]
     assert (over["captured"], over["awarded"]) == (3 * PRICE, PRICE)
-    assert f"aioum_released_base_units_total {2 * PRICE}.0" in said
     (ruled,) = [entry for entry in logs if entry["event"] == "dispute-ruled"]
     assert (ruled["channel"], ruled["awarded"]) == (to_hex(sold.channel_id), PRICE)
 
